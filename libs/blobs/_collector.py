@@ -20,8 +20,8 @@ class CollectBlobs:
 
     A blob is marked as abandoned before its objects are deleted, so that an upload that finishes in between fails. The
     objects are deleted immediately, and again ``grace_minutes`` later, when nothing can still be writing them. Then the
-    row is deleted. Unused blobs are kept for ``keep_hours``; another upload of the same bytes reactivates them. A run
-    can be repeated, interrupted at any point, and run in several processes at once.
+    row is deleted. Unused blobs are kept for ``keep_hours``; another upload of the same bytes reactivates them. It's
+    safe to repeat a run, to interrupt it at any point, and to run several at once.
     """
 
     database: Database

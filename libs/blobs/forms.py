@@ -58,8 +58,8 @@ def boundary_of(content_type: str) -> str:
 async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIterator[FilePart]:
     """Yields the parts named ``file``, in order.
 
-    Raises ``InvalidRequest`` for a malformed body, also while a part is being read. Raises ``ValidationFailed`` if the
-    form has other fields.
+    Raises ``InvalidRequest`` for a malformed body, possibly while a part is being read. Raises ``ValidationFailed``
+    if the form has other fields.
     """
     events = _events(body, boundary_of(content_type))
     async for event in events:
@@ -134,7 +134,7 @@ def _file_name(segment: MultipartSegment) -> str:
 def _given_name(segment: MultipartSegment) -> str:
     """Returns the file's name, from ``filename*`` if present, otherwise from ``filename``.
 
-    .NET sends both, and encodes ``filename`` as email headers do.
+    .NET sends both, and encodes ``filename`` as in email headers.
     """
     headers = {name.lower(): value for name, value in segment.headerlist}
     name = str(segment.filename)

@@ -15,13 +15,13 @@ from libs.contracts.wire_examples import examples_of
 
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
-Commands ask a service to do something. Exactly one terminal event ends each command; its `ce_causationid` is the
-command's `ce_id`. Events report what happened. They're public API: any consumer with its own group can read them.
+Commands ask a service to do something. Each command ends with exactly one terminal event, whose `ce_causationid` is
+the command's `ce_id`. Events report what happened. They're public API: any consumer with its own group can read them.
 The key of every record is the correlation ID.
 
 Events are delivered at least once: deduplicate them by `ce_id`. `ce_sequence` counts the events of a `ce_subject`;
 events with the same correlation ID also arrive in that order. Ignore unknown event types and fields; a breaking change
-is a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is too large for Kafka.
+gets a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is too large for Kafka.
 """
 
 

@@ -25,15 +25,15 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_companyid": {**_TEXT, "description": "The ID of the company that the message belongs to."},
     "ce_ownerid": {
         **_TEXT,
-        "description": "The ID of the user who can see the event. Holders of `company:read` can see it, too. If it's"
-        " missing, the whole company can see the event. If it's empty, the owner is unknown.",
+        "description": "The ID of the user who can see the event. Holders of `company:read` can see it, too. If the"
+        " header is missing, the whole company can see the event. If it's empty, only holders of `company:read` can.",
     },
     "ce_causationid": {**_TEXT, "description": "The ID of the command or event that caused the message."},
     "ce_sequence": {
         **_TEXT,
         "pattern": "^[0-9]+$",
-        "description": "Numbers a subject's events from 1. It's 0 for commands. Deltas repeat the preceding event's"
-        " number.",
+        "description": "The number of the event among its subject's events, from 1. Commands have 0. Deltas repeat the"
+        " preceding event's number.",
     },
     "ce_dataref": {
         **_TEXT,

@@ -199,7 +199,7 @@ class RangeNotSatisfiable(ServiceError):
 
 
 class ValidationFailed(ServiceError):
-    """The request is invalid. If no details are given, a single detail covers the whole document."""
+    """The request is invalid. If no details are given, a single detail covers the whole request."""
 
     kind = ErrorKind.VALIDATION
 
@@ -304,14 +304,14 @@ def invalid_cursor() -> ValidationFailed:
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
     """Returns the error for a write that would exceed one of the company's limits."""
     what = name.replace("_", " ")
-    message = f"The company has reached its limit of {limit} {what} ({used} in use)."
+    message = f"The company has reached its limit for {what} ({used} of {limit} in use)."
     return QuotaExceeded(message, details=[_of_limit(name, limit, used, message)])
 
 
 def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLimited:
     """Returns the error for a request that would exceed one of the company's rate or concurrency limits."""
     what = name.replace("_per_minute", " a minute").replace("_", " ")
-    message = f"The company has reached its limit of {limit} {what}."
+    message = f"The company has reached its limit for {what} ({limit})."
     return RateLimited(message, details=[_of_limit(name, limit, used, message)], retry_after=retry_after)
 
 

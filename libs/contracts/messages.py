@@ -121,7 +121,7 @@ def _checked(fields: dict[str, str]) -> Envelope:
 class Message(BaseModel):
     """The payload of a message on the bus. Unknown fields are ignored, so that contracts can gain fields."""
 
-    # Tracebacks in logs contain the texts of errors, which would otherwise quote the payload.
+    # Tracebacks in logs contain error messages, which would otherwise quote the payload.
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     TYPE: ClassVar[str]
@@ -243,8 +243,8 @@ class Draft:
     """An event or command to be recorded in the outbox.
 
     ``sequence`` is the message's number among those of its subject, from 1. By default, it's allocated under a lock on
-    the subject. ``type`` and ``topic`` are set only for ``….rejected`` events, since their class is used for every
-    command.
+    the subject. ``type`` and ``topic`` are set only for ``….rejected`` events, since all commands
+    share one class for them.
 
     ``encoded`` is the payload, if the caller has already encoded it. ``identity`` is the caller on whose behalf a
     command is sent; events have none. ``cause`` is the exception behind an internal error. It's recorded for operators

@@ -63,8 +63,8 @@ class TimelineFilter:
     """A filter for the events that a reader has requested and can see. A criterion that is None is ignored.
 
     ``types`` contains names, or prefixes that end in ``*``; an event must match one of them. ``visible_to`` is the user
-    who reads. Events of other users' private sessions are excluded unless ``visible_to`` is None, as for holders of
-    ``company:read``.
+    who reads. Unless ``visible_to`` is None, as it is for holders of ``company:read``, events of other users' private
+    sessions are excluded.
     """
 
     company_id: str

@@ -1,4 +1,4 @@
-"""Reads a process's readiness over HTTP. It uses a plain socket, since the embedded stack polls twenty times a second.
+"""Reads a process's readiness over HTTP. Uses a plain socket, since the embedded stack polls twenty times a second.
 
 ``deploy/images/healthcheck.py`` does the same in a container, without imports from the project.
 """

@@ -68,7 +68,7 @@ def encoding_of(path: Path) -> tuple[str, str]:
 def encoding_of_sample(sample: bytes) -> str | None:
     """Detects the encoding from a file's first bytes.
 
-    Returns None if it's UTF-8 without a mark or a legacy encoding.
+    Returns None if it's UTF-8 without a byte order mark, or a legacy encoding.
     """
     for mark, encoding in _MARKS:
         if sample.startswith(mark):

@@ -55,7 +55,7 @@ class Table:
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
     """Returns the tables of a CSV, JSON or Excel file, or None for JSON that isn't an array of objects.
 
-    Raises ``DocumentUnreadable``, also while the tables and rows are read.
+    Raises ``DocumentUnreadable``, possibly not until the tables or rows are read.
     """
     if content_type == CSV:
         return iter([Table.of("Sheet1", CsvFormat.of(path).rows(path), typed=False)])

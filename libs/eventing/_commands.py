@@ -67,7 +67,7 @@ class RevokedKeys:
     """The API keys that were revoked, and when, read from the gateway's events.
 
     The topic retains events for longer than commands are valid, so no table is needed: each process reads it from the
-    start.
+    beginning.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -76,7 +76,7 @@ class RevokedKeys:
 
     @property
     def loaded(self) -> bool:
-        """Returns whether all revocations from before the start have been read."""
+        """Returns whether all revocations published before reading started have been read."""
         return self._reader.caught_up.is_set()
 
     async def run(self) -> None:
@@ -84,7 +84,7 @@ class RevokedKeys:
         await self._reader.run()
 
     async def wait(self) -> None:
-        """Waits until all revocations from before the start have been read. No command is executed before that."""
+        """Waits until ``loaded`` is true. No command is executed before that."""
         await self._reader.caught_up.wait()
 
     def was_revoked_before(self, key_id: str, time: str) -> bool:
@@ -114,7 +114,7 @@ class CommandRouter:
 
     A command's inbox row, effects and events are committed in one transaction. If the command is redelivered, its
     recorded outcome is published again. A ``ServiceError`` becomes the ``….rejected`` event. After any other error, the
-    consumer retries the command, and rejects it when it gives up.
+    consumer retries the command. If that keeps failing, the command is rejected.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class CommandRouter:
     ) -> None:
         """Registers a handler whose ``prepare`` step makes remote calls before the transaction opens.
 
-        ``prepare`` may take ``seconds``, which must be less than the time that the sender waits for acceptance.
+        ``prepare`` may take up to ``seconds``, which must be less than the time that the sender waits for acceptance.
         """
 
         async def run(message: C, context: CommandContext) -> None:
@@ -186,7 +186,7 @@ class CommandRouter:
 
     @staticmethod
     async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
-        """Records several commands in the transaction of their effects.
+        """Records several commands in the inbox, in the transaction of their effects.
 
         Handlers registered with ``handle_raw`` use this for batches. If the result's ``check`` raises, roll the
         transaction back and execute each command separately.

@@ -1,4 +1,4 @@
-"""Consumes topics: processes keys concurrently and each key in order, and commits the offsets of finished messages."""
+"""Processes each key's messages in order and different keys concurrently. Commits the offsets of finished messages."""
 
 import asyncio
 import math
@@ -48,7 +48,7 @@ class Attempts:
         metrics.expect_retries(group)
 
     async def run(self, call: Callable[[], Awaitable[T]], record: Record) -> T:
-        """Retries ``call`` until it succeeds. ``record`` is the first message that depends on it.
+        """Retries ``call`` until it succeeds. ``record`` is the first message that depends on the call.
 
         Raises ``GivenUp`` and ``StaleOffset``.
         """
@@ -83,7 +83,7 @@ class Attempts:
     ) -> None:
         """Runs ``before``, then dead-letters the message. Retries until the broker has acknowledged the dead letter.
 
-        The message's offset must not be committed earlier, since the message would be lost.
+        Commit the message's offset only after that. Otherwise, the message could be lost.
         """
 
         async def put() -> None:
@@ -356,7 +356,7 @@ class ConsumerLoop(GroupMember):
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Waits up to 3 s for messages in progress. A partition's next member reads unfinished messages again."""
+        """Waits up to 3 s for messages in progress. The members that get the partitions read unfinished ones again."""
         await self._drain(partitions)
         for partition in partitions:
             self._trackers.pop(partition, None)
@@ -369,7 +369,7 @@ class ConsumerLoop(GroupMember):
     async def _drain(self, partitions: frozenset[Partition]) -> None:
         keys = [key for key in self._in_work if key[0] in partitions]
         for key in keys:
-            # Messages that haven't started are dropped. The partitions' next member reads them again.
+            # Messages that haven't started are dropped. The members that get the partitions read them again.
             while len(self._in_work[key]) > 1:
                 self._in_work[key].pop()
         await self._end_work([self._tasks[key] for key in keys])

@@ -34,7 +34,7 @@ class IdentitySigner:
             raise ValueError(f"the signing key must have at least {_MINIMUM_KEY_LENGTH} characters")
         self._key = key
         self._accepted = accepted
-        # Commands have derived keys, so that a token's signature is never valid for a command.
+        # Commands are signed with a derived key, so that a token's signature is never valid for a command.
         self._command_keys = [hmac.digest(one.encode(), _PURPOSE, hashlib.sha256) for one in (key, *accepted)]
         self._signed = lru_cache(maxsize=_CACHED)(self._encode)
         self._verified = lru_cache(maxsize=_CACHED)(self._decode)
@@ -77,7 +77,7 @@ class IdentitySigner:
     def verify_call(self, token: str) -> Identity:
         """Returns the identity in the token of an internal call.
 
-        Raises ``AuthenticationFailed``, also if the token has expired or contains no expiry time.
+        Raises ``AuthenticationFailed``, for example if the token has expired or contains no expiry time.
         """
         identity, expires_at = self._verified_calls(token)
         if expires_at <= time.time():

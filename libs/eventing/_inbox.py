@@ -8,8 +8,8 @@ from psycopg.rows import TupleRow
 
 from libs.persistence import Connection, fetch_value
 
-# This avoids a conflict error, which PostgreSQL would log for each redelivery. It waits for an open transaction with
-# the same message.
+# ON CONFLICT avoids an error, which PostgreSQL would log for each redelivery. The INSERT waits for an open transaction
+# that inserts the same message.
 _ENTER = """
     INSERT INTO inbox (consumer, message_id, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING true
 """

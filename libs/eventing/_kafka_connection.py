@@ -108,7 +108,7 @@ class KafkaConnection:
 
 
 def is_bus_outage(problem: BaseException) -> bool:
-    """Returns whether the error is an outage of the broker. Kafka clients then reconnect on their own."""
+    """Returns whether a broker outage caused the error. After an outage, Kafka clients reconnect on their own."""
     return isinstance(problem, BusUnavailable | KafkaError)
 
 

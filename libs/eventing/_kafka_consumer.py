@@ -206,8 +206,8 @@ class KafkaConsumer(_Reader):
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
         consumer = self._consumer
         if self._fetching is not None:
-            # The pending fetch asks for the client's position. It ends unless a rebalance has begun; then the next poll
-            # repeats the seek.
+            # The pending fetch asks for the client's position, so wait for it. It doesn't end during a rebalance; the
+            # caller seeks again after that.
             if not (await asyncio.wait({self._fetching}, timeout=_ANSWER_SECONDS))[0]:
                 return frozenset()
             self.forget_fetched()
@@ -234,7 +234,7 @@ class KafkaConsumer(_Reader):
         consumer.pause(*(assigned - wanted))
         # A member must poll even if it requests no partitions. aiokafka interprets an empty list as all of them.
         records = await self._fetch(timeout, limit, *(wanted or [_NO_PARTITION]))
-        # Otherwise, the client would fetch again immediately and return the next single record.
+        # Unpaused, the client would fetch again immediately, and the next poll would return a single record.
         consumer.pause(*consumer.assignment())
         return records
 
@@ -281,8 +281,8 @@ class KafkaConsumer(_Reader):
         if not held:
             return
         try:
-            # Without a timeout, aiokafka retries until a coordinator responds. The old commit keeps retrying, and the
-            # next one waits for it, so that older offsets never overwrite newer ones.
+            # aiokafka retries until a coordinator responds. After the timeout, the commit keeps retrying, and the next
+            # one waits for it, so that older offsets never overwrite newer ones.
             async with asyncio.timeout(_COMMIT_SECONDS):
                 if self._committing is not None:
                     await asyncio.wait({self._committing})

@@ -17,7 +17,7 @@ from libs.eventing.bus import BusUnavailable
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 Gone = Callable[[Collection[int]], Collection[int]]
-"""Returns the numbers of the given processes that have ended."""
+"""Returns those of the given process numbers whose processes have ended."""
 
 
 def member_client_id(client_id: str, process: int) -> str:
@@ -43,7 +43,7 @@ class KafkaGroups:
         self._client_id = client_id
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
-        """Removes the members of dead processes and returns their number. Raises ``BusUnavailable``."""
+        """Removes the members of dead processes. Returns how many it removed. Raises ``BusUnavailable``."""
         client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -59,8 +59,8 @@ class KafkaGroups:
 
     async def _expel(self, client: AIOKafkaClient, group: str, gone: Gone) -> int:
         coordinator = await client.coordinator_lookup(CoordinationType.GROUP, group)
-        # One group per request, since aiokafka decodes the newest response version as the previous one, which fits a
-        # single group.
+        # One group per request, since aiokafka decodes the newest response version as the previous one, which works
+        # only for a single group.
         answer = await client.send(coordinator, DescribeGroupsRequest([group]))
         [(_, _, _, _, _, members)] = answer.groups
         found = [(row[0], process) for row in members if (process := _process_of(row[1])) is not None]

@@ -21,7 +21,7 @@ class BufferedRecord(Generic[T]):
     """A buffered record and its decoded ``value``.
 
     ``published`` is in seconds by the producer's clock, ``fetched`` by the local clock. Until the record is ``ready``,
-    it and all later records of partitions with its number wait.
+    it and all later records in partitions with the same number wait.
     """
 
     partition: Partition
@@ -47,9 +47,9 @@ class OrderedMerge(Generic[T]):
     """Merges the partitions with the same number by publication time, and preserves the order within each.
 
     All topics have the same number of partitions, and a key has the same partition number in each topic. A record waits
-    while another partition with its number could contain an earlier record. The wait ends when that partition delivers
-    its next record, or if it was known to be empty no earlier than half a second before the waiting record was fetched.
-    Therefore, a record always precedes those that were published a second later.
+    while another partition with the same number could contain an earlier record. The wait ends when that partition
+    delivers its next record, or if it was known to be empty no earlier than half a second before the waiting record was
+    fetched. Therefore, a record always precedes those that were published at least a second later.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class OrderedMerge(Generic[T]):
         ``drained`` maps a partition to the time when it was last known to contain no further records.
         """
         taken: list[BufferedRecord[T]] = []
-        # Each call starts at the next number, so that a backlog in one doesn't starve the others.
+        # Each call starts at the next partition number, so that the backlog of one number doesn't starve the others.
         self._first += 1
         order = deque(self._queues.values())
         order.rotate(self._first)

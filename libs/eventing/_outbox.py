@@ -72,10 +72,10 @@ class Transaction:
         context: MessageContext | None = None,
         cause: str | None = None,
     ) -> None:
-        """Stores an event about ``subject``, which is published right after the commit.
+        """Stores an event about ``subject``, to be published right after the commit.
 
-        ``owner_id`` is a user who can see the event even if others can't. It defaults to the context's owner. ``cause``
-        describes the exception behind an internal error that the event reports.
+        ``owner_id`` is a user who can see the event even if other users can't. It defaults to the context's owner.
+        ``cause`` describes the exception behind an internal error that the event reports.
         """
         context = context or self._context
         if context is None:
@@ -87,7 +87,7 @@ class Transaction:
     def send(
         self, command: Command, *, command_id: str, subject: str, identity: Identity, context: MessageContext
     ) -> None:
-        """Stores a command to another service on behalf of ``identity``, which is sent right after the commit.
+        """Stores a command to another service, to be sent right after the commit on behalf of ``identity``.
 
         ``subject`` is the ID of the other service's entity. The commands of a subject arrive in order. A command that
         isn't accepted within three days is rejected. The causation ID of its outcome event is ``command_id``.

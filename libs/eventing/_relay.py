@@ -42,7 +42,7 @@ _SWEEP_AGE_SECONDS: Final = 2.0
 # Must be longer than sending a page takes, so that no other process sends it again.
 _LEASE_SECONDS: Final = 10.0
 _ACKNOWLEDGE_SECONDS: Final = 5.0
-# Must be longer than two sweeps, so that the sweep between them serves all other topics.
+# Must be longer than two sweep intervals, so that a sweep in between serves all other topics.
 _TOPIC_REST_SECONDS: Final = 3.0
 _DRAIN_SECONDS: Final = 2.0
 _ROWS: Final = 500
@@ -72,7 +72,8 @@ _MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND pu
 _REFUSED: Final = """
     UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s AND parked_at IS NULL RETURNING attempts
 """
-# The substitute event gets the sequence number. A negative number can't collide with another of the subject.
+# The substitute event takes over the sequence number. The parked message gets a negative one, which can't collide with
+# the subject's other numbers.
 _PARK: Final = """
     UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %(id)s AND parked_at IS NULL
 """
@@ -246,7 +247,7 @@ class Relay:
     async def sweep(self) -> int:
         """Publishes messages that other processes left unpublished, if this process gets the lease.
 
-        Returns their number.
+        Returns the number of messages published.
         """
         ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         if self.oldest < _SWEEP_AGE_SECONDS:
@@ -302,7 +303,7 @@ class Relay:
         return done
 
     async def _settle(self, sent: Collection[tuple[OutboxMessage, "Future[None]"]], held: _Held) -> int:
-        """Waits for the broker to acknowledge messages. Holds the subjects of failed ones.
+        """Waits for the broker to acknowledge messages. Adds the subjects of failed ones to ``held``.
 
         Returns the number acknowledged.
         """
@@ -384,7 +385,7 @@ class Relay:
             self._last.popitem(last=False)
 
     async def _mark(self) -> None:
-        """Marks acknowledged messages as published. If an outage prevents this, they're only sent a second time."""
+        """Marks acknowledged messages as published. If an outage prevents that, they're sent again."""
         while batch := sorted(self._acknowledged)[:_ROWS]:
             try:
                 await self._database.execute(_MARK, (batch,))

@@ -39,7 +39,7 @@ class TailReader:
     """Passes each record of some topics to a callback exactly once, even if the broker is temporarily unavailable.
 
     Reading starts at the end of the topics, or with ``from_start`` at the first retained record. ``caught_up`` is set
-    once all records from before the start have been passed on. It's never cleared.
+    once all records that were sent before reading started have been passed on. It's never cleared.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ReplyState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """A service's answer to a lookup of its command, with the outcome if the command has ended."""
+    """A service's answer to the lookup of a command, with the outcome if the command has ended."""
 
     state: ReplyState
     outcome: Received | None = None
@@ -307,7 +307,7 @@ class CommandSender:
         expires_in: float,
         traceparent: str | None = None,
     ) -> None:
-        """Sends a command. The receiving service rejects it if it arrives later than ``expires_in`` seconds.
+        """Sends a command. The receiving service rejects it if it arrives more than ``expires_in`` seconds later.
 
         Raises ``ServiceUnavailable`` if the broker doesn't acknowledge the command within 4 s. The command may still be
         executed.

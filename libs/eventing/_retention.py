@@ -140,8 +140,8 @@ class Expiry:
         if row is None:
             return EMPTY_BATCH
         at, last, deleted, read = row
-        # Without an ID, the next batch starts at the same time. If nothing was deleted, it could read the same rows
-        # again.
+        # Without an ID, the next batch starts at the last row's timestamp. If nothing was deleted, it could read the
+        # same rows again.
         has_more = read == limit and (deleted > 0 or self.id is not None)
         return PurgedBatch(deleted, read - deleted, Position(at, last), has_more=has_more)
 

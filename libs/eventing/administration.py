@@ -63,11 +63,11 @@ class Replication:
     def of(cls, factor: int, in_sync: int | None = None) -> "Replication":
         """Creates the replication settings. By default, one broker can fail.
 
-        Raises ValueError if the numbers don't fit together.
+        Raises ValueError unless ``in_sync`` is from 1 to ``factor``.
         """
         least = in_sync if in_sync is not None else max(1, factor - 1)
         if not 1 <= least <= factor:
-            raise ValueError(f"{least} in-sync replicas exceed the {factor} replicas")
+            raise ValueError(f"The number of in-sync replicas must be from 1 to {factor}, not {least}")
         return cls(factor, least)
 
 
@@ -81,7 +81,7 @@ async def create_topics(
     topics: Sequence[Topic] = TOPICS,
     replication: Replication = _ALONE,
 ) -> None:
-    """Creates missing topics, including dead-letter topics, and waits until the brokers know them.
+    """Creates missing topics, including dead-letter topics, and waits until the brokers list them.
 
     Existing topics aren't changed. Raises ``BusUnavailable`` with the broker's reason.
     """

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _log = structlog.get_logger("eventing.batches")
 # The poll timeout while this member's partitions are still unknown.
 _UNKNOWN_SECONDS: Final = 0.1
-# The poll timeout while a record waits for other partitions with its number.
+# The poll timeout while a record waits for other partitions with the same number.
 _HELD_SECONDS: Final = 0.02
 # A fetch and a batch take about as long for one record as for twenty.
 _PACE_SECONDS: Final = 0.05
@@ -62,8 +62,8 @@ class BatchHandler(Protocol[T]):
     async def store(self, items: Sequence[T], moves: Mapping[Partition, OffsetMove]) -> None:
         """Stores the items and the new offsets in one transaction.
 
-        Raises ``StaleOffset`` if a stored offset isn't the one that its move starts from. If there are several items,
-        ``PoisonMessage`` means that at least one of them can never be stored.
+        Raises ``StaleOffset`` if a stored offset differs from the ``before`` of the partition's move. If there are
+        several items, ``PoisonMessage`` means that at least one of them can never be stored.
         """
 
 
@@ -119,7 +119,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._assignments += 1
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Waits up to 3 s for the current batch. The partitions' next members start after the stored records."""
+        """Waits up to 3 s for the current batch. The members that get the partitions start after the stored records."""
         _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
         await self._let_go()
 
@@ -160,7 +160,7 @@ class BatchConsumer(GroupMember, Generic[T]):
 
     def _add(self, records: Sequence[Record]) -> None:
         for record in records:
-            # Other records were fetched before their partition was revoked or before the offsets were known.
+            # All other records were fetched before their partition was revoked or before the offsets were known.
             if self.joined and record.topic_partition in self._partitions:
                 self._merge.add(self._read(record))
 
@@ -184,7 +184,7 @@ class BatchConsumer(GroupMember, Generic[T]):
     async def _fetch(self, waiting: BufferedRecord[_Content[T]], item: T) -> None:
         """Fetches the payload of a record.
 
-        Until it arrives, the partitions with the same number wait, and the others continue.
+        Until the payload arrives, the partitions with the record's partition number wait. All others continue.
         """
         content = waiting.value
         async with self._fetches:
@@ -197,7 +197,7 @@ class BatchConsumer(GroupMember, Generic[T]):
     async def _flush(self, consumer: Consumer) -> None:
         """Stores the records that are ready.
 
-        If partitions are revoked, this has a few seconds to finish before it's cancelled.
+        If partitions are revoked, this method has a few seconds to finish before it's cancelled.
         """
         batch = self._merge.take(await consumer.drained(), _BATCH_RECORDS, _BATCH_BYTES) if self.joined else []
         if not batch:

@@ -82,8 +82,8 @@ class Producer(Protocol):
         """Queues a message.
 
         The returned future resolves once the broker has stored it, or fails with ``MessageRefused``. Raises
-        ``BusUnavailable`` if there's no connection. During an outage, the future stays pending. The message is
-        delivered once the broker is back, unless this process ends first.
+        ``BusUnavailable`` if the producer isn't connected. If the broker fails later, the future stays pending. The
+        message is delivered once the broker is back, unless this process ends first.
         """
 
     @property
@@ -100,7 +100,7 @@ def problem_of(acknowledged: "Future[None]") -> Exception | None:
 
 
 class Assignment(Protocol):
-    """Receives changes to a consumer's partitions. The group's rebalance waits for both methods."""
+    """Receives changes to a consumer's partitions. The group's rebalance waits for the methods to return."""
 
     async def assigned(self, partitions: frozenset[Partition]) -> None: ...
 
@@ -126,8 +126,8 @@ class Consumer(Protocol):
     async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition] | None" = None) -> list[Record]:
         """Returns up to ``limit`` records and waits at most ``timeout`` seconds for the first one.
 
-        If ``partitions`` is set, only those are fetched, and only during a poll. The next poll then returns all records
-        that have arrived since. Raises ``BusUnavailable``.
+        If ``partitions`` is set, only those are fetched, and only during a poll. The next poll can thus return all
+        records that have arrived in the meantime. Raises ``BusUnavailable``.
         """
 
     async def drained(self) -> dict[Partition, float]:
@@ -156,7 +156,7 @@ class Tail(Protocol):
         """Returns new records and waits at most ``timeout`` seconds for the first one. Raises ``BusUnavailable``."""
 
     async def caught_up(self) -> bool:
-        """Returns whether ``poll`` has returned every message from before the start. Raises ``BusUnavailable``."""
+        """Returns whether ``poll`` has returned every message sent before ``start``. Raises ``BusUnavailable``."""
 
     def answered(self) -> float:
         """Returns the time, by the loop's clock, when the broker last confirmed the next offset of every partition."""

@@ -73,7 +73,7 @@ class _Reading:
     async def run(self) -> list[GroupLag]:
         partitions = await self._partitions()
         every = [each for found in partitions.values() for each in found]
-        # Ends are read first, since a commit in between reduces the lag and never inflates it.
+        # Ends are read first, so that a commit in between can only reduce the lag, not inflate it.
         first, end = await self._consumer.beginning_offsets(every), await self._consumer.end_offsets(every)
         groups: list[GroupLag] = []
         for name in await self._names():
@@ -102,8 +102,8 @@ class _Reading:
         return sorted(name for name in listed if name.startswith(owned))
 
     async def _members(self, group: str) -> tuple[str, Sequence[Any]]:
-        # One group per request, since aiokafka decodes the newest response version as the previous one, which fits a
-        # single group.
+        # One group per request, since aiokafka decodes the newest response version as the previous one, which works
+        # only for a single group.
         [answer] = await self._admin.describe_consumer_groups([group])
         [(_, _, state, _, _, members)] = answer.groups
         return state, members

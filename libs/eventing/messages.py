@@ -11,7 +11,7 @@ from libs import tracing
 from libs.contracts.messages import Envelope, command_models
 from libs.contracts.timestamps import format_time
 
-# This equals the retention of command topics. Older commands are manual replays, which may no longer be in the inbox.
+# This equals the retention period of command topics. Older commands are manual replays, whose inbox rows may be gone.
 COMMAND_LIFETIME: Final = timedelta(days=3)
 _MAX_EVENT_BYTES: Final = 512 * 1024
 

@@ -11,6 +11,6 @@ TABLES = {
     "event_sequences": {
         "row": "each entity with events, except turns",
         "bytes": "150",
-        "removed": "with its tombstone; without one, with its last outbox row",
+        "removed": "with the entity's tombstone or, if it has none, its last outbox row",
     },
 }

@@ -14,7 +14,7 @@ class QueueFull(Exception):
     """The company already has the maximum number of waiting calls. ``held`` is the number of permits it holds."""
 
     def __init__(self, waiting: int, held: int) -> None:
-        super().__init__(f"{waiting} calls are already waiting")
+        super().__init__(f"the maximum number of calls is already waiting: {waiting}")
         self.waiting = waiting
         self.held = held
 

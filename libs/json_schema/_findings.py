@@ -6,7 +6,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 _LONGEST_MESSAGE: Final = 300
-# Patterns without look-around and backreferences run in linear time. This limits all other patterns.
+# Patterns without look-around or backreferences run in linear time. This limits all other patterns.
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=50_000)
 
 

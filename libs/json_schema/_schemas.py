@@ -44,9 +44,9 @@ class CompiledSchema:
 def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     """Compiles a schema of draft 4 to 2020-12. ``$schema`` declares the draft, which defaults to 2020-12.
 
-    References must stay within the schema. Raises ``SchemaInvalid``, also if the schema exceeds 64 KiB, 32 levels, or a
-    thousand alternatives for a single value. Without these limits, a few kilobytes of chained references would keep the
-    process busy for days.
+    References must stay within the schema. Raises ``SchemaInvalid``, for example if the schema exceeds 64 KiB, 32
+    levels, or a thousand alternatives for a single value. Without these limits, a few kilobytes of chained references
+    would keep the process busy for days.
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")

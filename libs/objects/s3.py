@@ -30,8 +30,8 @@ T = TypeVar("T")
 _PART_BYTES: Final = 5 * 1024 * 1024
 _CONNECTIONS: Final = 32
 _LIST_PAGE: Final = 500
-# 409: a conflicting operation. A server on a file system returns it if it removes a directory while another object is
-# being written there.
+# 409 means a conflicting operation: a server on a file system is removing a directory while another object is being
+# written there.
 _RETRIES: Final = urllib3.Retry(
     total=4, backoff_factor=0.1, status_forcelist=[409, 500, 502, 503, 504], raise_on_status=False
 )
@@ -65,7 +65,7 @@ class S3Objects:
                 retries=_RETRIES,
             ),
         )
-        # The signature covers the host, so links need their own client. It makes no calls.
+        # The signature covers the host, so links need their own client, which makes no calls.
         public = urlsplit(settings.public)
         self._signer = _client(settings, public.netloc, public.scheme == "https") if settings.public else self._client
 

@@ -68,7 +68,7 @@ class GuardedHttp:
     def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Sends a GET request and follows redirects to the final response.
 
-        Raises FetchRefused, also if the target can't be reached.
+        Raises FetchRefused, even if the target just can't be reached.
         """
         return self.request("GET", address)
 
@@ -171,8 +171,8 @@ class _Request:
     def redirected(self, status: int, url: URL) -> _Request:
         """Returns the request that follows a redirect.
 
-        It's a GET or HEAD request, unless the status is 307 or 308. Another origin only gets the headers that describe
-        the body.
+        It's a GET or HEAD request, unless the status is 307 or 308. For another origin, it contains only the headers
+        that describe the body.
         """
         method, headers, body = self.method, self.headers, self.body
         if status not in _KEEP_METHOD and method not in ("GET", "HEAD"):

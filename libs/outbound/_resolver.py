@@ -27,8 +27,8 @@ class UnusableUrl(ValueError):
 
 def parse_url(address: str, base: URL | None = None) -> URL:
     """Parses an http or https URL, which can be relative to ``base``. Raises UnusableUrl."""
-    # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirecting servers
-    # do send spaces.
+    # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirects are
+    # exempt, since some contain spaces.
     if base is None and any(character.isspace() or unicodedata.category(character) == "Cc" for character in address):
         raise UnusableUrl("a URL can't contain spaces, line breaks or control characters")
     try:

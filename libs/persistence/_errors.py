@@ -36,7 +36,7 @@ def is_stale(problem: BaseException) -> bool:
 
 
 def is_outage(problem: BaseException) -> bool:
-    """Returns whether a store or service caused the failure, and not the work itself. A retry may then succeed."""
+    """Returns whether a store or service caused the failure, and not the work itself. If so, a retry may succeed."""
     if isinstance(problem, (StoreUnavailable, ServiceUnavailable, PoolTimeout, PoolClosed, *_STALE)):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):

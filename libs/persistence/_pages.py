@@ -31,7 +31,8 @@ _MOST_LONG_LISTS: Final = 1_000
 class Order:
     """A total order of rows, given by columns and their PostgreSQL types.
 
-    If an index contains the columns that the list is filtered by, followed by these, every page takes the same time.
+    If an index contains the columns that the list is filtered by, followed by the order's columns, every page takes the
+    same time.
     """
 
     columns: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Limits of companies: their settings, and the amounts that are counted against them."""
+"""Company limits: their settings, and the amounts that count toward them."""
 
 from libs.quotas._amounts import CompanyAmounts, Excess
 from libs.quotas._settings import LIMITS, CompanyLimits, QuotaSettings

@@ -23,7 +23,7 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompanyLimits:
-    """The limits of companies, by name: the ``usual`` ones, and custom ones by company ID."""
+    """The company limits, by name: the ``usual`` ones, and custom ones by company ID."""
 
     usual: Mapping[str, int | None]
     own: Mapping[str, Mapping[str, int | None]]

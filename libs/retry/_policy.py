@@ -54,8 +54,8 @@ class RetryPolicy:
     ) -> T:
         """Retries ``call``, which must be idempotent, until it succeeds. Raises the last failure unchanged.
 
-        Failures that aren't of type ``on`` or don't satisfy ``when`` are raised immediately. Every ``outage`` restarts
-        the ``give_up_after`` period. ``before_sleep`` receives the failure and the number of the attempt.
+        Failures that aren't of type ``on`` or don't satisfy ``when`` are raised immediately. A failure that satisfies
+        ``outage`` restarts the ``give_up_after`` period. ``before_sleep`` gets the failure and the attempt's number.
         """
         began = self.clock()
         try:

@@ -25,7 +25,7 @@ S = TypeVar("S", bound=StoredSecret)
 
 class SecretStore(Protocol[S]):
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[S]:
-        """Returns secrets that are encrypted with another key and whose ID is above ``after``, ordered by ID."""
+        """Returns secrets that aren't encrypted with this key and whose ID is above ``after``, ordered by ID."""
 
     async def replace_ciphertext(self, old: S, ciphertext: bytes) -> None:
         """Replaces the ciphertext unless the secret has changed since it was read."""

@@ -93,7 +93,7 @@ class Consumers:
         self._batches[purpose] = (handler, topics, role)
 
     def start(self, *, routers: bool, roles: frozenset[str] | None) -> None:
-        """Joins the groups of the routers, and those of the batch handlers with one of these roles.
+        """With ``routers``, joins the routers' groups. Also joins the groups of batch handlers with one of these roles.
 
         If ``roles`` is None, all batch handlers are included.
         """

@@ -67,7 +67,7 @@ class Lifecycle:
     def on_stop(self, hook: Hook) -> None:
         """Registers a hook that runs once the consumers have stopped, while HTTP, the database and the bus still work.
 
-        The hook is cancelled when ``seconds_to_stop`` has expired.
+        The hook is cancelled once ``seconds_to_stop`` returns 0.
         """
         self._on_stop.append(hook)
 

@@ -95,5 +95,5 @@ class LogThrottle(logging.Filter):
             self._dropped.clear()
         self._last[key] = now
         if dropped := self._dropped.pop(key, 0):
-            record.msg = f"{record.msg} ({dropped} repeats dropped)"
+            record.msg = f"{record.msg} (repeats dropped: {dropped})"
         return True

@@ -23,11 +23,11 @@ from libs.tracing import current_correlation_id
 M = TypeVar("M", bound=BaseModel)
 _SKIPPED_SECONDS: Final = 10.0
 DEADLINE_SECONDS: Final = 5.0
-"""The maximum duration of a call. A service that calls others to serve a request must give them less time."""
+"""The maximum duration of a call. A service that calls other services to serve a request must give them less time."""
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
-# Signing takes longer than the call itself, so tokens are reused. The rest of a token's life is enough for the call to
-# arrive.
+# Signing takes longer than the call itself, so tokens are reused. A reused token stays valid long enough for the call
+# to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _JSON: Final = "application/json"
 _CONNECTIONS: Final = {"answers": 200, "streams": 300}
@@ -114,8 +114,8 @@ class UpstreamClient:
     A service can have several addresses, separated by commas. The next address is tried if a process can't be reached,
     ends before it has responded, or doesn't respond within half of the remaining time.
 
-    For a path with a ``.`` or ``..`` segment, it returns 404 without a call, since HTTP clients would resolve it to
-    another path.
+    For a path with a ``.`` or ``..`` segment, it returns 404 without a call, since HTTP clients would resolve the
+    path to another one.
     """
 
     def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
@@ -252,7 +252,7 @@ class UpstreamClient:
         return model.model_validate_json(checked(await self.get(upstream, path, identity, params)))
 
     async def command_state(self, upstream: str, command_id: str, identity: Identity) -> LookUp:
-        """Asks the service that handles a command for its state.
+        """Returns a command's state, as reported by the service that handles it.
 
         This is the ``ask`` function of a ``CommandSender``.
         """
@@ -283,7 +283,7 @@ class UpstreamClient:
         now = time.time()
         made, token = self._tokens.get(identity, (0.0, ""))
         if now - made > _TOKEN_REUSED_SECONDS:
-            # Identities change with keys. Dropping all tokens is cheap, since each one is minted again on its next use.
+            # Changed keys leave unused tokens. Dropping all is cheap, since each token is minted again on its next use.
             if len(self._tokens) > 10_000:
                 self._tokens.clear()
             token = self._signer.sign(identity, expires_at=now + _TOKEN_SECONDS)

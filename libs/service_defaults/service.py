@@ -196,7 +196,7 @@ class Service:
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)
 
     def count_waiting(self, waiting: Callable[[], int]) -> None:
-        """Adds work that isn't waiting for a connection yet to the metric of waiting database work."""
+        """Adds a count of work that hasn't asked for a connection yet to the metric of waiting requests."""
         self._waits_for_database.append(waiting)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:

@@ -27,7 +27,7 @@ class ServiceSettings(KafkaSettings):
     signing_key: SecretStr = Field(
         validation_alias="AES_SIGNING_KEY",
         min_length=_SHORTEST_KEY,
-        description="Secret of at least 32 characters that signs identities. Must be the same for all services.",
+        description="Secret that signs identities: at least 32 characters, the same for all services.",
     )
     accepted_signing_keys: SecretStr = Field(
         SecretStr(""),

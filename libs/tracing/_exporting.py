@@ -43,7 +43,7 @@ class _CorrelationIds(RandomIdGenerator):
 class ExportingTracer:
     """A tracer with a private provider.
 
-    With a global provider, libraries with built-in tracing would record contents.
+    With a global provider, libraries with built-in tracing would record content.
     """
 
     def __init__(self, service: str, environ: Mapping[str, str]) -> None:

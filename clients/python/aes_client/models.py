@@ -701,7 +701,7 @@ class KnowledgeBaseState(Model):
 
 
 class LimitOfCompany(Model):
-    """A limit of the company. `limit` is `null` if there's none.
+    """A company limit. `limit` is `null` if there's no limit.
 
     `used` is `null` while the service that counts it is unavailable.
     """

@@ -1245,7 +1245,7 @@ class DeadLetters(Resource[R]):
 
 
 class Service(Resource[R]):
-    """Has an attribute per resource, and a method per resource with a single read, like ``me``."""
+    """Has an attribute per resource, or a method if the resource has a single read, like ``me``."""
 
     def __init__(self, runner: R) -> None:
         super().__init__(runner)

@@ -136,6 +136,6 @@ def one_or_none(response: httpx.Response) -> Any:
 
 @cache
 def page(kind: Any, name: str) -> Answer[Any]:
-    """Returns a function that parses a page of a list. Its ``items`` are in the response's field ``name``."""
+    """Returns a function that parses a page of a list. ``name`` is the field with the page's items."""
     items = (list[kind], pydantic.Field(alias=name))
     return one(pydantic.create_model("Page", items=items, has_more=(bool, ...), next=(Any, None)))

@@ -57,7 +57,7 @@ class Resource(Generic[R]):
 
 
 class Method(Generic[P, Result, AsyncResult]):
-    """A method of ``Client`` that returns a ``Result``, and of ``AsyncClient`` that returns an ``AsyncResult``."""
+    """A method that returns a ``Result`` on ``Client`` and an ``AsyncResult`` on ``AsyncClient``."""
 
     def __init__(self, described: Callable[Concatenate[Any, P], Any], run: Callable[[Resource[Any], Any], Any]) -> None:
         @functools.wraps(described)

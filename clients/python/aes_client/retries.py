@@ -25,8 +25,8 @@ class RetryPolicy:
     """The number of retries after a failed request, and the pauses before them.
 
     Pauses are in seconds and double from ``first`` to ``longest``. Jitter prevents clients that failed together from
-    retrying together. A response's ``Retry-After`` extends the pause. If it exceeds ``longest_retry_after``, the client
-    gives up immediately.
+    retrying together. A response's ``Retry-After`` extends the pause. If ``Retry-After`` exceeds
+    ``longest_retry_after``, the client gives up immediately.
 
     ``first_contact`` is the number of retries if the service has never responded to this client. The default allows
     about six seconds, enough for a gateway to restart. Increase it if your program starts long before the service.

@@ -27,9 +27,9 @@ Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 class Source:
     """A stream and the position in it: the request that starts or resumes it, and the ID of the last event.
 
-    Once the ``Location`` header names the turn, the stream resumes from the turn's events. Until then, it resumes with
-    the same request, whose idempotency key finds the turn that it created. ``stayed`` is true if the last connection
-    still received data, even just a comment, after ten seconds.
+    Once the ``Location`` header names the turn, the stream resumes from the turn's events. Until then, the client
+    sends the request again with the same idempotency key, which continues the same turn. ``stayed`` is true if the
+    last connection still received data, even just a comment, after ten seconds.
     """
 
     request: Request[Any]

@@ -7,7 +7,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class LimitOfCompany(BaseModel):
-    """A limit of the company. `limit` is `null` if there's none.
+    """A company limit. `limit` is `null` if there's no limit.
 
     `used` is `null` while the service that counts it is unavailable.
     """

@@ -289,7 +289,7 @@ class RunEvent(Event):
 
 
 class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.queued.v1"):
-    """An ingestion was queued. ``total_datasources`` may grow while its files are listed."""
+    """An ingestion was queued. ``total_datasources`` may grow while the files are being listed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one file": {"ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc", "total_datasources": 1}

@@ -153,7 +153,7 @@ class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
-    """A session was deleted with its history. Consumers of this event delete the data they have about the session."""
+    """A session was deleted with its history. If you store data about the session, delete it, too."""
 
     session_id: str
 

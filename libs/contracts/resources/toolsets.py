@@ -196,8 +196,8 @@ class ConnectedToolset(BaseModel):
     """Internal: a version of a toolset, as the runtime gets it for turns, discovery and test calls.
 
     ``config`` contains the fields of the toolset's body except the name and type. ``document`` is included only for
-    discovery, since calls use the tools' bindings. ``secrets`` contains the base64 ciphertexts of the secrets used in
-    headers, by name. They're bound to ``secret_place``. Secrets that don't exist are omitted.
+    discovery, since calls use the tools' bindings. ``secrets`` contains, by name, the base64 ciphertexts of the secrets
+    used in headers, bound to ``secret_place``. Secrets that don't exist are omitted.
     """
 
     name: str
@@ -424,7 +424,7 @@ class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
 
 
 class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
-    """A toolset was updated. ``version`` increases unless nothing changed."""
+    """A toolset was updated. ``version`` increases if anything changed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": toolset} for name, toolset in HttpToolset.EXAMPLES.items()}
 

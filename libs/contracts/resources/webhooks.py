@@ -204,7 +204,7 @@ class WebhookCreated(Event, type="aes.timeline.webhook.created.v1"):
 class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
     """A webhook's URL, event types, description, status or signing secret changed.
 
-    ``secret_id`` identifies a new secret.
+    If the signing secret changed, ``secret_id`` is the new secret's ID.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"other events": {"event_types": ["turn.*"], "status": "enabled"}}

@@ -102,7 +102,8 @@ async def open_producer(
 ) -> AsyncIterator[AIOKafkaProducer]:
     """Opens the producer of a topic's replays.
 
-    Initializing its transactional ID aborts another replay's open transaction and reveals what it has committed.
+    Initializing the producer's transactional ID aborts another replay's open transaction, so that the offsets that
+    the other replay has committed can be read.
     """
     producer = AIOKafkaProducer(
         **connection.options(),

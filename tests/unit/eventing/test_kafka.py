@@ -88,7 +88,7 @@ def test_what_does_not_go_together_is_refused(
 def test_one_replica_less_than_all_has_to_be_in_sync() -> None:
     assert [Replication.of(n).in_sync for n in (1, 2, 3, 5)] == [1, 1, 2, 4]
     assert Replication.of(3, 1) == Replication(3, 1)
-    with pytest.raises(ValueError, match="exceed the 2 replicas"):
+    with pytest.raises(ValueError, match="must be from 1 to 2, not 3"):
         Replication.of(2, 3)
 
 

@@ -131,9 +131,9 @@ def test_dropped_messages_are_counted() -> None:
         first,
         None,
         None,
-        f"{first} (2 repeats dropped)",
+        f"{first} (repeats dropped: 2)",
         None,
-        f"{first} (1 repeats dropped)",
+        f"{first} (repeats dropped: 1)",
         first,
     ]
 

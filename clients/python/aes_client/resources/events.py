@@ -52,7 +52,7 @@ class Events(Resource[R]):
         timeout: float | None = None,
         on_lost: Callable[[Exception], Any] | None = None,
     ) -> Emitting[TimelineEventView]:
-        """Yields events as they happen, indefinitely. It starts after the position ``after``, or with the next event.
+        """Yields events as they happen, indefinitely. Starts after the position ``after``, or with the next event.
 
         If the connection is lost, calls ``on_lost`` and resumes without losing or repeating an event. Raises
         ``TimeLimitReached`` after ``timeout`` seconds.
