@@ -73,7 +73,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """The measured times in milliseconds: of turns, to the first text of streamed turns, and to create sessions."""
+    """The measured times in milliseconds: per turn, until a streamed turn's first text, and per created session."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)

@@ -86,7 +86,7 @@ class Purges:
         async with database_at(self.rows.stores.runtime) as runtime, database_at(self.rows.stores.timeline) as timeline:
             rows.add_sessions(1, _EXPIRED_SESSIONS)
             sessions = await self._remove_sessions(runtime)
-            # Their subjects aren't sessions, whose tombstones remain.
+            # These rows' subjects aren't the removed sessions, because those leave tombstones.
             others = replace(rows, name=f"{rows.name}o")
             others.add_outbox_rows(1, _EXPIRED_ROWS, FIRST_EXPIRED + number * _EXPIRED_ROWS)
             outbox = await self._remove_outbox_rows(runtime)

@@ -40,7 +40,7 @@ def list_open(
 
 @app.command()
 def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Approve a call. It runs with exactly the arguments shown."""
+    """Approve a tool call. It runs with exactly the arguments that `aes actions list` shows."""
     _answer(action_id, {"decision": "approve"}, json_output, base_url, api_key)
 
 
@@ -52,7 +52,7 @@ def deny(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Deny a call."""
+    """Deny a tool call."""
     because = {} if reason is None else {"reason": reason}
     _answer(action_id, {"decision": "deny", **because}, json_output, base_url, api_key)
 
@@ -101,7 +101,7 @@ def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: s
             )
         turn = client.actions.resolve(action, **body)
     left = len(turn.required_actions)
-    show(json_output, turn, f"Turn {turn.turn_id} {f'is waiting for {left} more' if left else 'continues'}.")
+    show(json_output, turn, f"Turn {turn.turn_id} {f'still has open actions: {left}' if left else 'continues'}.")
 
 
 def _find(client: Client, action_id: str) -> OpenAction:

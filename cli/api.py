@@ -30,7 +30,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _RetriesOnceAnswered(RetryPolicy):
-    """A retry policy that gives up immediately until the first response, because the address is probably wrong."""
+    """A retry policy that doesn't retry before the first response, because the address is then probably wrong."""
 
     answered: Event = field(default_factory=Event)
 

@@ -29,7 +29,7 @@ class Manifest:
     started_at: str
     finished_at: str = ""
     migrations: dict[str, str] = field(default_factory=dict)
-    """Migration revision of each service's database. Restoring requires a release that includes it."""
+    """Migration revision of each service's database. Restoring requires a release that includes all of them."""
     dumps: dict[str, Written] = field(default_factory=dict)
     """Checksums of the dumps by service."""
     objects: dict[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Manifest:
     inventories: dict[str, Written] = field(default_factory=dict)
     """Checksums of the inventories by service."""
     bytes: int = 0
-    """Size of the compressed dumps and the objects."""
+    """Total size of the compressed dumps and the objects."""
 
     def write(self, folder: Path) -> None:
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=2) + "\n"
@@ -131,8 +131,8 @@ def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Wri
         found[service] = read_inventory(file)
         if problems := _corrupt(objects_directory(folder, service), found[service], service):
             more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-            named = f"{len(problems)} are missing or corrupt: {', '.join(problems[:_NAMED])}{more}"
-            raise StackError(f"Of {len(found[service])} objects of {service}, {named}.", _REMEDY)
+            named = f"({len(problems)} of {len(found[service])}): {', '.join(problems[:_NAMED])}{more}"
+            raise StackError(f"Objects of {service} are missing or corrupt {named}.", _REMEDY)
     return found
 
 

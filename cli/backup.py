@@ -55,8 +55,8 @@ def backup(
     with failures_explained(json_output), _for_the_owner_alone():
         manifest = _back_up(in_order(running_installation()), folder)
     document = {"folder": str(folder), "bytes": manifest.bytes, "objects": manifest.objects}
-    kept = f"{sum(manifest.objects.values())} objects and {len(manifest.migrations)} databases"
-    show(json_output, document, f"Backed up {kept} to {folder}.")
+    kept = f"databases: {len(manifest.migrations)}, objects: {sum(manifest.objects.values())}"
+    show(json_output, document, f"Backed up to {folder} ({kept}).")
 
 
 def in_order(found: Installation) -> Installation:

@@ -72,7 +72,7 @@ def _unreachable(service: str, url: str) -> StackError:
 
 
 def connection_problem(url: str) -> str:
-    """Returns the reason why connecting fails. It doesn't include the address, which contains a password."""
+    """Returns the reason why connecting fails, without the address, which may contain a password."""
     try:
         with psycopg.connect(url, connect_timeout=5):
             return "it didn't respond in time"

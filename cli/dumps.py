@@ -52,8 +52,8 @@ def find(name: str) -> Program:
 
 
 def _with_tls() -> dict[str, str]:
-    # The wheel's libpq lacks TLS; psycopg's has it. If one can't replace the other, as on macOS, TLS requires the
-    # machine's own client programs.
+    # The libpq of the embedded stack lacks TLS, so psycopg's replaces it. Where this isn't possible, as on macOS, TLS
+    # requires the machine's own client programs.
     driver = importlib.util.find_spec("psycopg_binary")
     if driver is None or driver.origin is None:
         return {}

@@ -205,7 +205,7 @@ def _files(base: KnowledgeBase) -> str:
 def _show_passages(passages: Sequence[Citation]) -> None:
     console = Console(highlight=False)
     if not passages:
-        note("Nothing fits.")
+        note("No passages found.")
     for number, passage in enumerate(passages, 1):
         text = " ".join(passage.passage.split())
         if len(text) > _WIDEST_PASSAGE:

@@ -39,7 +39,7 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 def _within(folder: Path, root: Path) -> Iterator[Path]:
     """Yields the files below a folder.
 
-    A link can lead to another file below `root`, but not outside: nobody intends to upload those files.
+    A link can lead to another file below `root`, but not to one outside, which nobody intends to upload.
     """
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):

@@ -48,7 +48,7 @@ def restore(
         objects = checked_objects(folder, manifest)
         with _empty_installation() as installation:
             again = _restore(folder, manifest, objects, installation)
-    message = f"Restored. {sum(again.values())} events will be published again when the services start."
+    message = f"Restored. Events to be published again when the services start: {sum(again.values())}."
     show(json_output, {"published_again": again}, message)
 
 
@@ -61,7 +61,7 @@ def _check_stopped() -> None:
 
 @contextmanager
 def _empty_installation() -> Iterator[Installation]:
-    """Yields the target: the installation of the AES_… variables, or a new embedded stack with a running PostgreSQL.
+    """Yields the target: the installation that AES_… variables point to, or a new embedded stack's PostgreSQL.
 
     Raises StackError if the embedded stack is running.
     """

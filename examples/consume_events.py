@@ -191,7 +191,9 @@ async def main() -> int:
         await consumer.stop()
     if found == 0:
         hint = "" if options.from_beginning else "; use --from-beginning to include past events"
-        print(f"No event of {options.correlation_id} within {options.timeout:g} s{hint}", file=sys.stderr)
+        print(
+            f"No event with correlation ID {options.correlation_id} within {options.timeout:g} s{hint}", file=sys.stderr
+        )
         return 3
     return 0
 

@@ -283,7 +283,9 @@ def show_timeline(
             Text(f"{event.type:<{widest}}", style="green" if event.type == "turn.completed" else ""),
             Text(f"{event.source.removeprefix('/aes/')} {event.position}", style="dim"),
         )
-    screen.line(f"{len(events)} events, each with its service and position. Follow more with: ./aes events tail", "dim")
+    screen.line(
+        f"{len(events)} events, each with its service and position. To follow new ones, run: ./aes events tail", "dim"
+    )
     return events
 
 
@@ -331,7 +333,7 @@ def _content(path: str) -> bytes:
     try:
         return Path(PROJECT_ROOT, path).read_bytes()
     except OSError as problem:
-        raise StackError(f"Couldn't read the example {path}: {problem.strerror}.", "Restore it.") from problem
+        raise StackError(f"Couldn't read the example {path}: {problem.strerror}.", "Restore the file.") from problem
 
 
 def _named(path: str, report: ValidationReport) -> dict[str, Any]:

@@ -129,7 +129,8 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
 def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
     """Returns the expected replication of topics, or None if a single broker is enough.
 
-    AES_KAFKA_REPLICATION_FACTOR defaults to three if there are three brokers. Raises ValueError if it's invalid.
+    AES_KAFKA_REPLICATION_FACTOR defaults to three if there are at least as many brokers. Raises ValueError if it's
+    invalid.
     """
     factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
     in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
@@ -146,7 +147,7 @@ def replication_findings(
         return []
     fewer = sorted(name for name, factor in factors.items() if factor < expected.factor)
     loose = sorted(name for name, least in in_sync.items() if least < expected.in_sync)
-    # Otherwise, one unreachable broker stops all writes.
+    # If every replica must confirm a write, one unreachable broker stops all writes.
     tight = sorted(name for name, least in in_sync.items() if least > 1 and least >= factors[name])
     findings = []
     if fewer:

@@ -59,7 +59,7 @@ async def _objects(service: str, url: str) -> list[Finding]:
         await anext(entries, None)
     finally:
         await entries.aclose()
-    return [ok(f"objects of {service}", f"{urlsplit(url).hostname} answers")]
+    return [ok(f"objects of {service}", f"{urlsplit(url).hostname} responds")]
 
 
 async def _weaviate(url: str, grpc_port: int) -> list[Finding]:

@@ -64,7 +64,7 @@ def _secrets_key(keys: str) -> Finding:
 def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES) -> Finding:
     check = f"disk of {what}"
     there = path
-    # A directory that doesn't exist yet is checked by its future disk.
+    # If a directory doesn't exist yet, the disk that it will be on is checked.
     while not there.exists():
         there = there.parent
     if not os.access(there, os.W_OK):

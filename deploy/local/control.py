@@ -37,8 +37,8 @@ _NEEDED_BYTES = 400 * 1024 * 1024
 def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[StackState, bool]:
     """Starts the stack unless it's running. Returns its state, and whether this call started it.
 
-    `replicas` comes from `parse_replicas`; a running stack must have the same number. If the stack can't be started,
-    stops everything and raises StackError.
+    `replicas` has the format of `parse_replicas`; a running stack must have the same numbers. If the stack can't be
+    started, stops everything and raises StackError.
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
@@ -151,7 +151,7 @@ def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None
         parts = sum(part.service == service.name for part in state.parts.values())
         if wanted is not None and (count := parts // len(service.processes)) != wanted[service.name]:
             raise StackError(
-                f"The stack is already running with {count} replicas of {service.name}, not {wanted[service.name]}.",
+                f"The running stack's number of {service.name} replicas is {count}, not {wanted[service.name]}.",
                 "Restart it with the new number: ./aes down && ./aes up --replicas …",
             )
 

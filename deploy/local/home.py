@@ -42,7 +42,7 @@ class Home:
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.chmod(stat.S_IMODE(self.root.stat().st_mode) & ~0o066)
         self.logs.mkdir(parents=True, exist_ok=True)
-        # Also follows a link to another disk, whose directory may have been deleted.
+        # If the cache is a link, this creates the directory that the link leads to, which may have been deleted.
         Path(os.path.realpath(self.cache)).mkdir(parents=True, exist_ok=True)
         # Excludes the state from version control, wherever the directory is.
         (self.root / ".gitignore").write_text("*\n")

@@ -20,7 +20,7 @@ from deploy.local.processes import Command
 
 _JVM = [
     *("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"),
-    # Counters for jstat, which would be updated twenty times a second.
+    # Don't maintain jstat's counters, which would be updated twenty times a second.
     "-XX:-UsePerfData",
 ]
 _LOGGING = [

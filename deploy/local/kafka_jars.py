@@ -80,10 +80,7 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Removes downloads that killed starts left behind.
-
-    More recent downloads may still be in progress, for example in tests.
-    """
+    """Removes old downloads, left behind by killed starts. Recent ones may still be in progress in another process."""
     for partial in cache.glob(f"{_PARTIAL}*"):
         if time.time() - partial.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(partial, ignore_errors=True)

@@ -88,7 +88,7 @@ class Supervisor:
         await _all_or_first_error([self._start_in_order(postgres), self._start_kafka(kafka, stack)])
 
     async def _start_in_order(self, postgres: ProcessSupervisor) -> None:
-        """Starts PostgreSQL, then all services once the topics exist. Services wait for Kafka themselves."""
+        """Starts PostgreSQL and, once Kafka's topics exist, all services. Services wait for Kafka to be ready."""
         await postgres.start()
         await self._topics_exist.wait()
         await _all_or_first_error([service.start() for service in self._services])

@@ -42,7 +42,7 @@ class Destination:
         """Creates an agent's session with as many of the newest messages as fit into a request."""
         kept = newest(messages)
         if left_out := len(messages) - len(kept):
-            self.say(f"Session {old_id}: it's too long, so its {left_out} oldest messages were left out.")
+            self.say(f"Session {old_id}: it's too long, so its oldest messages were left out ({left_out}).")
         return self._posted("session", old_id, "/sessions/", {**beginning, "messages": kept}, "session_id")
 
     def file(self, old_id: str, name: str, content: bytes) -> str:

@@ -42,7 +42,7 @@ class TicketOffice:
         if crossing not in self.free:
             raise LookupError(f"There is no crossing {crossing!r}. Use one of: {', '.join(self.free)}.")
         if seats > self.free[crossing]:
-            raise LookupError(f"Only {self.free[crossing]} seats are free on the {crossing} crossing.")
+            raise LookupError(f"Too few free seats on the {crossing} crossing: {self.free[crossing]}.")
         self.free[crossing] -= seats
         booking = Booking(f"T{next(self._numbers):04}", crossing, seats, name)
         self.bookings[booking.id] = booking

@@ -115,10 +115,7 @@ def _follow(service: Service, wake_deleted: Wake) -> None:
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
-    """Starts the store and waits two seconds for it.
-
-    If it isn't available by then, only the work that needs it is delayed.
-    """
+    """Starts the store and waits up to two seconds for it. After that, only work that needs the store is delayed."""
     waiting: set[asyncio.Task[None]] = set()
 
     async def until_started() -> None:

@@ -43,20 +43,14 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         2,
         ge=1,
         le=16,
-        description=(
-            "Maximum number of batches, of up to 32 files each, that one company can run at once per worker. Each"
-            " worker can run one more for other companies."
-        ),
+        description="Maximum batches (up to 32 files) per company and worker, plus one for other companies.",
     )
     parse_ahead: bool = Field(True, description="Whether idle workers parse files before a knowledge base uses them.")
     parsing_processes: int = Field(
         2,
         ge=1,
         le=64,
-        description=(
-            "Maximum number of parsing processes that one company can use per worker. Each worker has one more for"
-            " other companies."
-        ),
+        description="Maximum parsing processes per company and worker, plus one for other companies.",
     )
     parsing_timeout_seconds: float = Field(
         60.0,
@@ -79,8 +73,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
 
     @model_validator(mode="after")
     def _check_watchdog(self) -> Self:
-        # While all parsing processes work on long parts, there is no other progress. This must not trigger the
-        # watchdog.
+        # There may be no progress until a parsing process has finished its part. This must not trigger the watchdog.
         if self.watchdog_seconds <= self.parsing_timeout_seconds:
             raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")
         return self

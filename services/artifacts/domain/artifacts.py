@@ -115,7 +115,7 @@ class StoredArtifact:
     updated_at: datetime
 
     def record(self) -> ArtifactRecord:
-        """Returns the artifact in the form that events contain."""
+        """Returns the artifact as it appears in events."""
         return ArtifactRecord(
             artifact_id=self.id,
             session_id=self.session_id,

@@ -24,7 +24,7 @@ class Dimensions:
 
 
 def dimensions(content_type: str, head: bytes) -> Dimensions | None:
-    """Returns the image's dimensions, or None if the file is corrupt or isn't an image of this kind."""
+    """Returns the image's dimensions, or None if the file is corrupt or isn't an image of this type."""
     try:
         width, height = _READERS[content_type](head)
     except (struct.error, IndexError, ValueError):

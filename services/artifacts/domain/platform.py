@@ -1,4 +1,4 @@
-"""Copies of artifacts among the company's files, which ingestion stores.
+"""Copies of artifacts in the company's files, which ingestion stores.
 
 The state of a copy is ``copying`` or ``removing`` from the commit that records the command to ingestion until ingestion
 has answered.

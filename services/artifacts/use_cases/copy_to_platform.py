@@ -1,4 +1,4 @@
-"""Copies artifacts that agents created to the company's files, and removes these copies.
+"""Copies artifacts created by agents to the company's files, and removes these copies.
 
 Both use cases send a command to ingestion. The caller's command ends when ingestion has answered.
 """
@@ -83,7 +83,7 @@ async def finish_removal(transaction: Transaction, event: FileDeleted, envelope:
     copy = await writer.lock_file(event.file_id)
     if copy is None or copy.state == "none":
         return
-    # A user deleted the file, not a command of this service.
+    # The file was deleted by a user, not by a command from this service.
     if copy.state == "copied":
         await writer.settle(copy.artifact.id, "none", copy.file_id)
         context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)

@@ -15,7 +15,7 @@ from services.artifacts.domain.links import LinkSigner, link_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Creates links. If callers can reach the object store over HTTP, it signs them; otherwise, this service does.
+    """Creates links. The object store signs them if callers can reach it over HTTP; otherwise, this service does.
 
     ``public_url`` is the gateway's URL for callers. ``seconds`` is the lifetime of links.
     """
@@ -41,6 +41,6 @@ class Links:
         return ArtifactUrl(url=url, expires_at=format_time(expires))
 
     def public(self, artifact: StoredArtifact) -> Artifact:
-        """Returns the artifact in the form that callers see, with a new link."""
+        """Returns the artifact as callers see it, with a new link."""
         link = self.link(artifact)
         return Artifact(**artifact.record().model_dump(), url=link.url, url_expires_at=link.expires_at)

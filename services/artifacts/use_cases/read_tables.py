@@ -55,7 +55,7 @@ class ReadTables:
         )()
 
     async def _read(self, job: TableJob) -> None:
-        """Reads one file. Never raises an error, so that the other files continue."""
+        """Reads one file. Never raises an error, so that the other files are still read."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             record = await self._outcome(job)

@@ -70,7 +70,7 @@ class StoredCollection:
         )
 
     def available(self) -> AvailableCollection:
-        """Returns the collection as one that a knowledge base can contain."""
+        """Returns the representation in lists of collections that a knowledge base can contain."""
         return AvailableCollection(
             id=self.id,
             name=self.name,

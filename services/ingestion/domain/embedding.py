@@ -29,7 +29,7 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """The provider and model, such as ``wordllama:l2_supercat``. If two are equal, their vectors are comparable."""
+        """The provider and model, such as ``wordllama:l2_supercat``. Vectors are comparable if these are the same."""
 
     @property
     def dimensions(self) -> int: ...

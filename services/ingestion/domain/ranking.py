@@ -22,7 +22,7 @@ def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey,
     Hybrid mode combines the scores rather than the ranks. On three labelled collections, this beat either search alone,
     whereas reciprocal ranks were worse than keywords alone on two of them (docs/decisions/0024).
     """
-    # A chunk that was only found by words counts as distant as the most distant chunk that was found by meaning.
+    # A chunk found only by words is treated as being as distant as the most distant chunk found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)
     most_words = max((each.words for each in found if each.words is not None), default=0.0)
 

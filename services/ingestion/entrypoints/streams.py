@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
 _BROKER_SECONDS: Final = 0.1
 _LONGEST_SECONDS: Final = 86_400.0
-# Most actors may wait with messages of one company. The number is high enough to leave some for other companies.
+# One company's waiting messages may occupy most actors. The number is high enough to leave some for other companies.
 _ACTORS: Final = 128
 _COMPANY: Final = "ce_companyid"
 GROUP: Final = "ingestion-worker"
@@ -50,7 +50,7 @@ class IngestionStreams:
         broker_answers: Callable[[], bool] = lambda: True,
         end: Callable[[], None] = end_process,
     ) -> None:
-        """Creates the application. It handles up to ``batches`` messages per company, and one more of another company.
+        """Creates the application. It handles up to ``batches`` messages of a company at once, and one more of others.
 
         With two batches, one message is parsed while another is written. ``member_id`` is the client ID in the consumer
         group.

@@ -22,9 +22,9 @@ class DispatchWork:
         self._unsent: Sequence[Due] = ()
 
     async def __call__(self) -> int:
-        """Sends up to ``BATCH`` due items and runs, and returns their number. Raises the queue's errors.
+        """Sends up to ``BATCH`` due runs and ``BATCH`` due items. Safe to repeat. Raises the queue's errors.
 
-        Safe to repeat.
+        Returns how many were sent, or 0 if some of them couldn't be.
         """
         await self._requeue()
         due = await self._queue.take_due(BATCH)
@@ -37,7 +37,7 @@ class DispatchWork:
         return len(due)
 
     async def _requeue(self) -> None:
-        """Marks unsent work as due again, with retries. Otherwise, the work would wait for the reconciler."""
+        """Marks unsent work as due again. If this fails, the next call retries it, well before the reconciler would."""
         if self._unsent:
             await self._queue.requeue(self._unsent)
             self._unsent = ()

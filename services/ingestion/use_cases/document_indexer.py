@@ -27,7 +27,7 @@ class ProgressThrottle:
         self._written: dict[str, float] = {}
 
     async def report(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """Reports that the items are in this phase. ``chunks`` is the number of chunks by item, or 0 if unknown."""
+        """Reports that the items are in this phase. ``chunks`` maps each to its number of chunks, or 0 if unknown."""
         now = self._clock()
         if now - self._written.get(phase, -_SECONDS) >= _SECONDS:
             self._written[phase] = now

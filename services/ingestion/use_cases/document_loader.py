@@ -42,7 +42,7 @@ class DocumentLoader:
     def __init__(
         self, texts: PostgresTexts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float
     ) -> None:
-        """Creates a loader. Other workers leave its texts alone for ``lease_seconds``, which ``renew`` extends."""
+        """Creates a loader. Its claims on texts expire after ``lease_seconds``, unless ``renew`` extends them."""
         self.lease_seconds = lease_seconds
         self._texts = texts
         self._store = store

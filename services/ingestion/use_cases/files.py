@@ -28,11 +28,11 @@ async def delete_file(transaction: Transaction, command: DeleteFile, context: Co
 
 
 async def change_files(transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
-    """Applies an operation to several files. Missing files fail individually, in the reply's results."""
+    """Applies an operation to several files. For a missing file, the reply contains an error."""
     files, requested = PostgresFileWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await files.lock(context.identity.company_id, requested)
     ids = [file_id for file_id in requested if file_id in existing]
-    # The events have no cause: they'd count as outcomes of this command, which can only have one.
+    # The events have no causation ID: with one, each would count as an outcome of this command, which has only one.
     message = replace(context.message, causation_id=None)
     for file_id, event in await _apply(files, command, ids, context):
         transaction.emit(event, subject=file_id, context=message)

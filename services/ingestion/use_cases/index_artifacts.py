@@ -38,7 +38,7 @@ _log: Final = structlog.get_logger(__name__)
 class IndexArtifacts:
     """Indexes session documents. All documents of a company with the same settings share an index.
 
-    A separate index per session would be wasteful, because sessions are many and small. A search names its documents.
+    A separate index per session would be wasteful, because sessions are many and small. A search lists its documents.
     """
 
     jobs: PostgresArtifactJobs

@@ -44,7 +44,7 @@ _RETRY: Final = RetryPolicy(first=0.0, attempts=2)
 
 class LiveIndexes(Protocol):
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
-        """Returns the index to search with its settings, or None if the knowledge base doesn't exist."""
+        """Returns the index to search and its settings, or None if the knowledge base doesn't exist."""
 
 
 class SearchableFiles(Protocol):
@@ -68,9 +68,9 @@ class SearchDeadline:
 
     @asynccontextmanager
     async def waiting_for(self, part: str) -> AsyncIterator[None]:
-        """Limits the block to the deadline. If the block exceeds it, the error names ``part``.
+        """Ends the block at the deadline, with a ``ServiceUnavailable`` that names ``part``.
 
-        Raises ``ServiceUnavailable``, also if the engine or embedding provider fails, and ``ValidationFailed`` if the
+        Also raises ``ServiceUnavailable`` if the engine or embedding provider fails, and ``ValidationFailed`` if the
         query can't be embedded.
         """
         try:

@@ -76,7 +76,7 @@ def test_there_and_back(database_url: str, empty_url: str, tmp_path: Path, monke
         refused = run(monkeypatch, "restore", folder, empty_url, target)
         assert refused.exit_code == 1
         error = json.loads(refused.stdout)["error"]
-        assert error["message"] == f"Of 2 objects of artifacts, 1 are missing or corrupt: {told}."
+        assert error["message"] == f"Objects of artifacts are missing or corrupt (1 of 2): {told}."
         assert is_empty(empty_url)
         assert not target.exists()
 

@@ -132,7 +132,7 @@ async def test_a_consumer_is_told_what_is_wrong(registry: RunningRegistry) -> No
     no_kafka = await follow("--bootstrap-servers", "127.0.0.1:1", "--correlation-id", "x")
 
     assert nothing[0] == 3, nothing[2]
-    assert "No event of none within 1 s; use --from-beginning" in nothing[2]
+    assert "No event with correlation ID none within 1 s; use --from-beginning" in nothing[2]
     assert no_topics[0] == 1
     assert "no event topics with the prefix 'nowhere-'" in no_topics[2]
     assert no_kafka[0] == 1

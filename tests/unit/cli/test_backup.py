@@ -129,7 +129,7 @@ def test_objects_that_are_not_are_named(folder: Path, content: bytes | None, tol
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(StackError) as refusal:
         checked_objects(folder, checked(folder))
-    assert refusal.value.problem == f"Of 2 objects of artifacts, 1 are missing or corrupt: {told}."
+    assert refusal.value.problem == f"Objects of artifacts are missing or corrupt (1 of 2): {told}."
 
 
 def test_an_inventory_that_is_not_as_it_was_written(folder: Path) -> None:

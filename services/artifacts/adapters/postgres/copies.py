@@ -1,4 +1,4 @@
-"""Stores the state of artifacts' copies among the company's files, in PostgreSQL."""
+"""Stores the state of artifacts' copies in the company's files, in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from services.artifacts.domain.platform import CopyState, InFlightState, Outboun
 
 _FROM = "FROM artifacts a JOIN sessions s ON s.id = a.session_id"
 _COPY = f"SELECT {COLUMNS}, a.platform_state AS copy_state, a.platform_file_id AS file_id {_FROM}"
-# Artifacts whose copy may still change. After a command was sent, its answer is awaited even if the session is deleted.
+# Artifacts whose copy may still change: ingestion also answers commands for artifacts that were deleted meanwhile.
 _FOLLOWED = "(a.deleted_at IS NULL OR a.platform_state IN ('copying', 'removing'))"
 _UNANSWERED = f"""
     WITH found AS (
@@ -89,7 +89,7 @@ class PostgresPlatformWriter:
         )
 
     async def take_waiting(self, artifact_id: str) -> list[tuple[InFlightState, MessageContext]]:
-        """Removes and returns the callers' commands that waited for ingestion's answer."""
+        """Removes and returns the callers' commands that are waiting for ingestion's answer."""
         found = await self._connection.execute(
             """DELETE FROM platform_requests WHERE artifact_id = %s
                RETURNING state, company_id, correlation_id, command_id, traceparent""",

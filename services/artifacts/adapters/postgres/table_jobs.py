@@ -33,7 +33,7 @@ _CLAIM = f"""
 class PostgresTableJobs:
     """The queue of artifacts whose tables are waiting to be read. Each method runs in its own transaction.
 
-    ``holder`` returns this process's number, or None until the process has announced it.
+    ``holder`` returns the number of this process's liveness lock, or None while there's no lock.
     """
 
     def __init__(self, database: Database, holder: Callable[[], int | None] = lambda: None) -> None:
@@ -50,10 +50,7 @@ class PostgresTableJobs:
         return jobs
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
-        """Releases the claim, so that the artifact is tried again after ``seconds``.
-
-        ``counts`` is true if this counts as an attempt.
-        """
+        """Queues the artifact again after ``seconds``. The claim only counts as an attempt if ``counts`` is set."""
         await self._database.execute(
             """UPDATE artifacts SET lease = NULL, holder = NULL, attempts = attempts - %s,
                    lease_until = now() + %s * interval '1 second'

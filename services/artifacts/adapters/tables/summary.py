@@ -23,7 +23,7 @@ _WIDER: Final = {
 
 
 def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns an object whose ``sheets`` are the tables of the file at ``path``, or None if it contains no tables.
+    """Summarizes the tables of the job's file as ``sheets``, which is None for JSON that isn't an array of objects.
 
     Raises ``DocumentUnreadable``.
     """
@@ -40,7 +40,7 @@ def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class SampleBudget:
-    """The number of characters that can still be kept of a file, across all of its tables."""
+    """The number of characters that can still be kept from a file, across all of its tables."""
 
     def __init__(self, characters: int = 2_000_000) -> None:
         self.left = characters

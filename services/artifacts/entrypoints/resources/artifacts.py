@@ -148,7 +148,7 @@ def _downloads(access: ArtifactAccess, open_content: OpenContent, pack: PackArti
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
-        """Serves the artifact of a signed link. The query must be exactly the one that was signed."""
+        """Serves the artifact that a signed link refers to. The query must be exactly the one that was signed."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
         return await downloads.download(request, artifact, partial(open_content, artifact))
 

@@ -15,7 +15,8 @@ _MODEL = "text-embedding-3-small"
 class ConfiguredEmbedders:
     """Creates each embedder once. Call `close` at the end.
 
-    `environ` contains OPENAI_BASE_URL and OPENAI_API_KEY for the server. `most_texts` limits the texts per request.
+    The OPENAI_BASE_URL and OPENAI_API_KEY in `environ` configure the OpenAI-compatible embedding server. `most_texts`
+    limits the texts per request.
     """
 
     def __init__(self, environ: Mapping[str, str], *, most_texts: int = openai.MOST_TEXTS) -> None:

@@ -115,7 +115,7 @@ class EmbeddingServer:
 
 
 class ServerEmbedder:
-    """Implements Embedder for one of a server's models, whose number of dimensions is known."""
+    """Implements Embedder for a server's model with a known number of dimensions."""
 
     def __init__(self, server: EmbeddingServer, model: str, dimensions: int, *, asked: bool) -> None:
         """Creates an embedder. `asked` is set if each request must specify the dimensions."""
@@ -134,7 +134,7 @@ class ServerEmbedder:
         vectors = await self._in_batches(texts)
         if vectors.shape[1] != self.dimensions:
             raise DimensionsMismatch(
-                f"The model {self._name} returned {vectors.shape[1]} dimensions instead of {self.dimensions}."
+                f"The model {self._name} returned vectors with {vectors.shape[1]} dimensions, not {self.dimensions}."
             )
         return vectors
 

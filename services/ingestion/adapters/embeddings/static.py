@@ -103,14 +103,14 @@ def _pieces() -> _Pieces:
     assert package.origin is not None
     model = WordLlama.load(cache_dir=Path(package.origin).parent, disable_download=True)
     model.tokenizer.no_padding()
-    # Skip the leading space, since each run includes its own.
+    # Don't add a leading space, since each run includes its own.
     model.tokenizer.normalizer = normalizers.Replace(" ", "▁")
     return _Pieces(model.embedding, model.tokenizer)
 
 
 @contextmanager
 def _logging_untouched() -> Iterator[None]:
-    """Restores the root logger's configuration afterwards, because importing the package changes it."""
+    """Restores the root logger's configuration at the end of the block, because importing wordllama changes it."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

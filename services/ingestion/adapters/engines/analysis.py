@@ -22,7 +22,7 @@ from services.ingestion.domain.documents import TermCounts
 T = TypeVar("T")
 # Joints (hyphens, dots and the like) keep codes such as ERR-4711 and 12.5kg together. Their parts are also indexed.
 _WORDS: Final = re.compile(r"[^\W_]+(?:[-._'][^\W_]+)*")
-# Also matches combining marks, such as the vowel signs of Indic scripts, but takes twice as long.
+# This pattern also matches combining marks, such as the vowel signs of Indic scripts, but takes twice as long.
 _WORDS_WITH_MARKS: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[-._'][\p{L}\p{M}\p{N}]+)*")
 _MARK: Final = regex.compile(r"\p{M}")
 # Soft hyphens, joiners and other invisible characters.

@@ -71,5 +71,5 @@ def _norm(length: int, average_length: float) -> float:
 
 
 def relative(score: float, terms: int) -> float:
-    """Divides a score by the maximum score of a query that has this many common terms."""
+    """Divides a score by the maximum score of a query with ``terms`` terms, all of them common."""
     return score / ((K1 + 1) * max(terms, 1))

@@ -66,7 +66,7 @@ def _lam_before_alef(shown: Any, text: str) -> str:
 
 
 def _form(document: Any) -> Any:
-    """Returns the document's form, or None if it has none or pdfium rejects it. Page texts don't depend on it."""
+    """Returns the form, or None if the document has none or pdfium rejects it. Page texts can be read without it."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -111,7 +111,7 @@ def _field(form: Any, annotation: Any) -> str:
 
 
 def _string(read: Callable[..., int], *of: Any) -> str:
-    """Returns a pdfium string. The function is called twice: for the string's size, and to fill a buffer."""
+    """Returns a pdfium string. ``read`` is called twice: first for the string's size, then to fill a buffer."""
     from pypdfium2 import raw
 
     size = read(*of, None, 0)

@@ -118,7 +118,7 @@ class PostgresArtifactJobs:
         )
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
-        """Queues the document again after ``seconds``. ``counts`` is true if this counts as an attempt."""
+        """Queues the document again after ``seconds``. The claim only counts as an attempt if ``counts`` is set."""
         await self._database.execute(
             f"""UPDATE artifact_documents
                 SET lease_until = now() + %(seconds)s * interval '1 second', holder = NULL,
@@ -142,7 +142,7 @@ class PostgresArtifactJobs:
         return [IndexPlace(row[0], row[1]) for row in found]
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues all documents of a lost index again, behind the waiting ones. Returns their number."""
+        """Queues all documents of a lost index again, behind waiting documents. Returns how many were queued."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
                 """UPDATE artifact_documents
@@ -217,7 +217,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Returns the indexes of the company's indexed documents, including documents whose index was lost."""
+        """Returns the index of each of the company's documents that is indexed, or whose index was lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

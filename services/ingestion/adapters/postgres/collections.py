@@ -150,8 +150,8 @@ class PostgresCollectionWriter:
         return collection_of(rows[0]) if rows else None
 
 
-# A change has its transaction's start time, but only becomes visible at the end. Each call therefore overlaps with the
-# previous one.
+# A change has its transaction's start time, but only becomes visible at the commit. The period that each call covers
+# therefore overlaps with that of the previous call.
 _CHANGED: Final = """
     SELECT ARRAY(
         SELECT id FROM collections WHERE files_changed_at >= %(since)s
@@ -186,7 +186,7 @@ class PostgresCollectionPublisher:
         self._connection = transaction.connection
 
     async def record_changed(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
-        """Records the collections' current states as published. Returns those that differ from their last event.
+        """Records the collections' current states as published. Returns those collections whose state has changed.
 
         Collections that another transaction has locked are skipped.
         """

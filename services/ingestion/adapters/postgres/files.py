@@ -31,7 +31,7 @@ def storable(ids: Iterable[str]) -> list[str]:
     return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
-# This costs as much as listing the collection's files, because deleting a file removes it from its collections.
+# Counts a collection's files without reading them, because deleting a file also removes it from its collections.
 _OF_COLLECTION: Final = """
     FROM collection_files c WHERE c.collection_id = %(collection_id)s
       AND EXISTS (SELECT FROM collections WHERE id = %(collection_id)s AND company_id = %(company)s)
@@ -93,7 +93,7 @@ class PostgresFileWriter:
         self._connection = transaction.connection
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
-        """Locks those of the files that exist until the end of the transaction, and returns them by ID."""
+        """Locks the existing ones of the files until the end of the transaction, and returns them by ID."""
         parameters = {"company": company_id, "ids": storable(file_ids)}
         # Read in a second statement: after waiting for the lock, the first one would miss recently added collections.
         await self._connection.execute(
@@ -145,7 +145,7 @@ class PostgresFileWriter:
         )
 
     async def _leave_indexes(self, file_ids: list[str]) -> None:
-        """Queues the files' removal from indexes. A worker that is still writing one notices this and removes it."""
+        """Queues the files' removal from indexes. A worker that is still indexing a file will remove its chunks."""
         await self._connection.execute(
             """WITH held AS MATERIALIZED (
                    SELECT index_id, file_id FROM ingestion_items WHERE file_id = ANY (%s)
@@ -211,7 +211,7 @@ class PostgresNewFiles:
         self._amounts = amounts
 
     async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """Adds files with these IDs. Raises ``QuotaExceeded``."""
+        """Adds files, given by their new IDs. Raises ``QuotaExceeded``."""
         wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
         await self._amounts.check(self._connection, company_id, wanted)
         for file_id, file in files.items():

@@ -77,10 +77,7 @@ class PostgresIndexDeletion:
         )
 
     async def dropped(self, index_id: str) -> None:
-        """Records that the engine has dropped the index.
-
-        Once its last index is dropped, the deletion of a knowledge base is complete.
-        """
+        """Records that the engine has dropped the index. The last one completes its knowledge base's deletion."""
         async with self._outbox.transaction() as transaction:
             # A cascade from the index would lock the items in arbitrary order.
             await transaction.connection.execute(

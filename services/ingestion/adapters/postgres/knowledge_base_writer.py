@@ -60,7 +60,7 @@ class PostgresKnowledgeBaseWriter:
             raise Conflict("A knowledge base with this ID already exists.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-        """Locks the knowledge base until the end of the transaction. Returns None if it's being deleted."""
+        """Locks the knowledge base until the end of the transaction. Returns None if it's missing or being deleted."""
         return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
@@ -101,7 +101,7 @@ class PostgresKnowledgeBaseWriter:
         return run
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
-        """Starts a run that writes to a replacement for the lost ``index_id``. An active run switches to the new index.
+        """Starts a run that writes to a replacement for the lost ``index_id``, or resets an active run to do so.
 
         Returns None if the lost index is no longer in use.
         """

@@ -1,4 +1,4 @@
-"""Counts a run's progress, and emits the event of its end."""
+"""Computes a run's progress, and emits its outcome event."""
 
 from typing import Final, get_args
 

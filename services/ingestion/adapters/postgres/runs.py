@@ -139,7 +139,7 @@ class PostgresRuns:
             return False
 
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
-        """Queues the run again after ``seconds``. ``counts`` is true if this counts as an attempt."""
+        """Queues the run again after ``seconds``. The claim only counts as an attempt if ``counts`` is set."""
         await self._database.execute(
             """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
@@ -149,8 +149,8 @@ class PostgresRuns:
     async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
         """Ends an active run with a failure event. With ``token``, the run only fails if that claim is still valid.
 
-        ``cause`` is the error's cause, as in ``cause_of``. The searched index stays unchanged. Returns False if the run
-        has already ended or the claim was lost.
+        ``cause`` describes the error, as returned by ``cause_of``. The searched index stays unchanged. Returns False if
+        the run has already ended or the claim was lost.
         """
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             if await _locked_base(transaction.connection, run) is None:

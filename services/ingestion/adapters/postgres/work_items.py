@@ -143,7 +143,7 @@ class PostgresWorkItems:
                       AND d.token = %(token)s AND d.state = 'removing'""",
                 {**_columns(keys), "token": token},
             )
-            # Items that were queued again may start now.
+            # Items that were queued again during the removal may start now.
             await connection.execute(
                 f"""{_HELD} UPDATE ingestion_items d SET token = NULL, lease_until = NULL, sent_at = NULL FROM held
                     WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
@@ -178,7 +178,7 @@ class PostgresWorkItems:
             metrics.FAILURES.labels(code).inc()
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
-        """Queues items again after ``seconds``. ``counts`` is true if this counts as an attempt."""
+        """Queues items again after ``seconds``. The claim only counts as an attempt if ``counts`` is set."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d
                 SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,

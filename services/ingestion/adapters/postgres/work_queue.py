@@ -154,7 +154,7 @@ class PostgresWorkQueue:
         self._database = database
 
     async def take_due(self, limit: int) -> list[Due]:
-        """Returns up to ``limit`` due runs and as many due items, and marks them as sent."""
+        """Returns up to ``limit`` due runs and up to ``limit`` due items, and marks them as sent."""
         if not await self._database.value(_IS_ANY_DUE):
             return []
         async with self._database.transaction() as connection:
@@ -201,8 +201,8 @@ class PostgresWorkQueue:
 
 
 _log = structlog.get_logger(__name__)
-# Runs count, because a run without a worker has no items yet. Texts don't count, because they can wait for a long time
-# unless they're parsed ahead.
+# Runs count, because a run without a worker has no items yet. Texts don't, because without parsing ahead, they can wait
+# for a long time.
 BACKLOG: Final = """
     SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
     + (SELECT count(*) FROM ingestion_runs WHERE state IN ('planning', 'running', 'finishing'))

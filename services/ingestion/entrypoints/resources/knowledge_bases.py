@@ -28,7 +28,7 @@ from services.ingestion.use_cases.search import SearchKnowledgeBase
 _MESSAGES: Final = {
     "pending": "The ingestion hasn't started.",
     "running": "The ingestion is running.",
-    "completed": "All data sources are ingested.",
+    "completed": "All data sources have been ingested.",
     "failed": "Some data sources couldn't be ingested. The others are searchable.",
 }
 

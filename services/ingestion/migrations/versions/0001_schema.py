@@ -12,7 +12,7 @@ down_revision = None
 
 # In all leases, holder is the number of the holding process's liveness lock.
 TEXTS = (
-    # The same bytes may produce different texts under different extensions, so the document's kind is part of the key.
+    # The same bytes may produce different texts under different extensions, so the content type is part of the key.
     """
     CREATE TABLE texts (
         blob_id text CONSTRAINT fk_texts_blob_id_blobs REFERENCES blobs (id) ON DELETE CASCADE,
@@ -222,7 +222,7 @@ RUNS = (
     "CREATE INDEX ix_ingestion_items_file_id ON ingestion_items (file_id)",
     "CREATE INDEX ix_ingestion_items_run_id ON ingestion_items (run_id)",
     "CREATE INDEX ix_ingestion_items_changed_at ON ingestion_items (changed_at)",
-    # Single unfinished items are also looked up. Any of their indexes is selective enough for that.
+    # Single unfinished items are also looked up. Each of this table's indexes is selective enough for that.
     """
     CREATE INDEX ix_ingestion_items_unfinished ON ingestion_items (index_id, file_id)
         WHERE state IN ('pending', 'running', 'removing')

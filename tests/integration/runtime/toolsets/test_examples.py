@@ -84,7 +84,7 @@ async def book_and_cancel(connector: ToolsetConnector, found: Toolset) -> None:
         refused = await call("book_seats", "3", crossing="evening", seats=2, name="Bo")
     except ToolFailed as problem:
         refused = str(problem)
-    assert "Only 1 seats are free" in refused
+    assert "Too few free seats on the evening crossing: 1." in refused
 
 
 @pytest.fixture

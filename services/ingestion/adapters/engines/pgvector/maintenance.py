@@ -156,7 +156,7 @@ async def prepare_bulk_append(connection: Connection, index: Index, more: int) -
     """Drops the graph and the inverted index before a large append. `finish` rebuilds them.
 
     ``more`` is the number of chunks to append. The drop has its own transaction, so that it only blocks searches
-    briefly. While a long read or build holds the table, nothing happens.
+    briefly. If a long read or build holds a lock on the table, nothing is dropped.
     """
     counted = index.counted_chunks or 0
     added = index.chunks + more - counted

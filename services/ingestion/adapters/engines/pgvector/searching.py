@@ -211,7 +211,7 @@ async def _frequencies(connection: Connection, index: Index, terms: Sequence[int
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
-    """Estimates term frequencies from a sample. They're only counted when the first run ends."""
+    """Estimates term frequencies from a sample, for an index whose terms haven't been counted yet."""
     share = min(1.0, _SAMPLE / max(1, index.chunks))
     each = ", ".join(["count(*) FILTER (WHERE weights <#> %s::sparsevec < 0)"] * len(terms))
     statement = "SELECT count(*), " + each + " FROM {} TABLESAMPLE SYSTEM ({})"

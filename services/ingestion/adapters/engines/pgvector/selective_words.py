@@ -59,9 +59,9 @@ def strong_words(
 ) -> tuple[list[list[int]], float]:
     """Selects combinations of term levels, and estimates how many chunks match at least one of them.
 
-    ``terms`` are numbers with query weights, of which only the four heaviest count. ``chunks_with`` maps a term's
-    number to how many of the ``chunks`` contain it. Terms are assumed to be independent. The combinations with the
-    highest scores are selected, up to about ``most`` chunks but at least one combination.
+    ``terms`` are pairs of a term's number and its query weight; only the four heaviest terms count. ``chunks_with``
+    maps a term's number to how many of the ``chunks`` contain it. Terms are assumed to be independent. Combinations
+    are selected by score, highest first, while they match at most about ``most`` chunks. The first is always selected.
     """
     if not chunks:
         return [], 0.0

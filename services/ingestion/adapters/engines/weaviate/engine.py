@@ -79,7 +79,7 @@ class WeaviateEngine:
                 chosen = Filter.by_property("file_id").contains_any(list(file_ids))
                 while (deleted := await tenant.data.delete_many(where=chosen)).matches:
                     if deleted.failed:
-                        raise EngineUnavailable(f"Weaviate couldn't delete {deleted.failed} passages.")
+                        raise EngineUnavailable(f"Weaviate couldn't delete all passages ({deleted.failed} failed).")
         except IndexMissing:
             return
 

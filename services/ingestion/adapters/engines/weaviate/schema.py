@@ -1,4 +1,4 @@
-"""Weaviate's schema: one collection with a tenant for each index. Its objects are the chunks."""
+"""Weaviate's schema: one collection, with a tenant for each index and an object for each chunk."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
