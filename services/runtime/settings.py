@@ -16,10 +16,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     max_running_turns: int = Field(
         200,
         ge=1,
-        description=(
-            "Maximum number of turns that one company can run at once per worker. Each worker has an eighth more slots"
-            " for other companies."
-        ),
+        description="Maximum running turns per company and worker, plus an eighth more for other companies.",
     )
     max_turns_per_session: int = Field(
         20, ge=1, description="Maximum number of unfinished turns per session. Further turns get a 429."
@@ -31,16 +28,13 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     action_ttl_seconds: float = Field(
         86400.0,
         gt=0,
-        description="Time limit for resolving a required action. Afterwards, its tool call fails and the turn resumes.",
+        description="Time limit for resolving a required action. Then its tool call fails and the turn resumes.",
     )
     session_retention_days: int = Field(
         0,
         ge=0,
         le=MOST_DAYS,
-        description=(
-            "Days after which unused sessions are deleted, unless the company sets its own retention period. 0 keeps"
-            " them forever."
-        ),
+        description="Days until unused sessions are deleted, unless the company overrides it. 0 means never.",
     )
     turn_attempts: int = Field(
         3,
@@ -60,9 +54,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     max_tool_calls: int = Field(
         200,
         ge=1,
-        description=(
-            "Maximum number of concurrent toolset calls per process. Further calls wait, up to their time limit."
-        ),
+        description=("Maximum concurrent toolset calls per process. Further calls wait, up to their time limit."),
     )
     max_tool_calls_per_company: int = Field(
         50, ge=1, description="Maximum number of concurrent toolset calls per company and process."
