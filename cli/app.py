@@ -36,7 +36,7 @@ class Entry:
         module, _, name = self.place.partition(":")
         command = typer.main.get_command(getattr(import_module(module), name or "app"))
         command.help = command.help or self.help
-        return _flowing(command)
+        return _readable(command)
 
 
 COMMANDS = {
@@ -100,12 +100,18 @@ class LazyCommands(TyperGroup):
         super().format_help(ctx, formatter)
 
 
-def _flowing(command: Any) -> Any:
-    """Joins the lines of a command's help text, so that the text wraps at the terminal's width."""
+def _readable(command: Any) -> Any:
+    """Joins the lines of a command's help text, so that the text wraps at the terminal's width.
+
+    Also names arguments in capitals, as in the reference: `KEY-ID`.
+    """
     if command.help:
         command.help = "\n\n".join(part.replace("\n", " ") for part in cleandoc(command.help).split("\n\n"))
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.metavar = parameter.metavar or parameter.name.upper().replace("_", "-")
     for inner in getattr(command, "commands", {}).values():
-        _flowing(inner)
+        _readable(inner)
     return command
 
 

@@ -31,7 +31,7 @@ _FILES_AT_ONCE = 1000
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="Name of the knowledge base.")],
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to ingest.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders to ingest.")],
     description: Annotated[str, typer.Option("--description", help="Description of the content.")] = "",
     strategy: Annotated[
         str,
@@ -103,7 +103,7 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
 @app.command()
 def search(
     knowledge_base: Annotated[str, typer.Argument(help="Knowledge base ID or name.")],
-    query: Annotated[list[str], typer.Argument(metavar="QUERY…", help="Search query.")],
+    query: Annotated[list[str], typer.Argument(help="Search query.")],
     mode: Annotated[str, typer.Option("--mode", help="Search mode: hybrid, semantic or keyword.")] = "hybrid",
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="Maximum number of passages.")] = 5,
     json_output: Json = False,

@@ -21,6 +21,7 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _ALL = "all"
 _TAKEN = "taken\n"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_SHORTEST_GRACE, _LONGEST_GRACE = timedelta(seconds=60), timedelta(days=30)
 KeyId = Annotated[str, typer.Argument(help="ID of the key.")]
 
 
@@ -112,8 +113,9 @@ def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Js
 def rotate(
     key_id: KeyId,
     grace: Annotated[
-        int, typer.Option("--grace", min=60, max=2_592_000, help="Seconds until the old key expires.")
-    ] = 86_400,
+        str,
+        typer.Option("--grace", help="How long the old key works: from 60 (seconds) to 30d, such as 12h."),
+    ] = "24h",
     expires: Annotated[
         str | None, typer.Option("--expires", help="Expiry, as for create.", show_default="the old key's lifetime")
     ] = None,
@@ -122,11 +124,15 @@ def rotate(
 ) -> None:
     """Replace a key with a new one. Both are valid for a grace period."""
     expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
-    issued = run(
-        lambda gateway: gateway.rotate_key(key_id, grace_seconds=grace, expires_at=expires_at),
-        database_url,
-        json_output,
-    )
+    grace_seconds = parse_grace(grace)
+
+    async def replace(gateway: Administration) -> tuple[IssuedKey, ApiKey]:
+        issued = await gateway.rotate_key(key_id, grace_seconds=grace_seconds, expires_at=expires_at)
+        return issued, await gateway.key(key_id)
+
+    issued, old = run(replace, database_url, json_output)
+    if not json_output:
+        note(f"The old key works until {_time(old.expires_at)}.")
     _show_issued(issued, json_output)
 
 
@@ -141,9 +147,8 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
     """Parses an expiry: `90d`, `12h`, `2w`, a date, a timestamp, or `never`, which returns None."""
     if text == "never":
         return None
-    span = re.fullmatch(r"(\d{1,5})([hdw])", text)
-    if span:
-        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    if (duration := _duration(text)) is not None:
+        return now + duration
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -154,12 +159,30 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
     return moment
 
 
+def parse_grace(text: str) -> int:
+    """Parses a grace period, a duration such as `12h` or a number of seconds, and returns it in seconds."""
+    duration = timedelta(seconds=int(text)) if re.fullmatch(r"[0-9]{1,9}", text) else _duration(text)
+    if duration is None or not _SHORTEST_GRACE <= duration <= _LONGEST_GRACE:
+        raise typer.BadParameter(f"Invalid grace period '{text}'. Use a duration from 60 seconds to 30d, such as 12h.")
+    return int(duration.total_seconds())
+
+
+def _duration(text: str) -> timedelta | None:
+    """Returns a duration such as `90d`, `12h` or `2w`, or None if the text isn't one."""
+    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
+    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+
+
 def _show_issued(issued: IssuedKey, json_output: bool) -> None:
     if json_output:
         print_json({**as_json(issued.key), "secret": issued.secret})
         return
-    note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is shown only once:")
+    note(f"Key {issued.key.id}, valid until {_time(issued.key.expires_at)}. The secret is shown only once:")
     print(issued.secret)
+
+
+def _time(expires_at: datetime | None) -> str:
+    return "it's revoked" if expires_at is None else f"{expires_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _state(key: ApiKey, now: datetime) -> str:

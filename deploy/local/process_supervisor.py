@@ -44,8 +44,7 @@ class ProcessSupervisor:
         """Starts the process and waits until it's ready. Raises StackError if it can't be started."""
 
         async def attempt() -> None:
-            async with asyncio.timeout(_FIRST_START_SECONDS):
-                await self._bring_up()
+            await self._bring_up(within=_FIRST_START_SECONDS)
 
         def report(_problem: Exception, attempt: int) -> None:
             self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START.attempts}")
@@ -56,7 +55,10 @@ class ProcessSupervisor:
                 attempt, on=ProcessFailed, when=lambda problem: not isinstance(problem, PortTaken), before_sleep=report
             )
         except TimeoutError:
-            raise self._failure("wasn't ready after three minutes") from None
+            # What earlier starts prepared is kept, so the next one has less to do.
+            raise self._failure(
+                "wasn't ready after three minutes", "The machine may be too busy. Run ./aes up again.\n"
+            ) from None
         self._watch = asyncio.create_task(self._keep_running())
 
     async def stop(self, grace: float) -> None:
@@ -107,10 +109,20 @@ class ProcessSupervisor:
             return f"couldn't be started: {error!r}"
         return ""
 
-    async def _bring_up(self) -> None:
+    async def _bring_up(self, within: float | None = None) -> None:
+        """Prepares and starts the process. Raises TimeoutError if it isn't ready ``within`` seconds of being started.
+
+        The preparation isn't limited, because the first one downloads Kafka.
+        """
         began = time.monotonic()
         self._report("preparing")
         await self.managed.prepare(lambda detail: self._report("preparing", detail))
+        async with asyncio.timeout(within):
+            await self._launch()
+        self._state.seconds = round(time.monotonic() - began, 2)
+        self._report("ready")
+
+    async def _launch(self) -> None:
         command = self.managed.command()
         with command.log.open("ab") as log:
             self._log_begins = log.tell()
@@ -132,8 +144,6 @@ class ProcessSupervisor:
         finally:
             exited.cancel()
         await self.managed.complete(lambda detail: self._report("starting", detail))
-        self._state.seconds = round(time.monotonic() - began, 2)
-        self._report("ready")
 
     async def _is_ready(self, pid: int) -> bool:
         """Returns whether this process itself is ready. A process of another stack could respond on the same port."""
@@ -166,10 +176,11 @@ class ProcessSupervisor:
             failure.remedy,
         )
 
-    def _failure(self, what: str) -> ProcessFailed:
+    def _failure(self, what: str, remedy: str = "") -> ProcessFailed:
         log = self.managed.command().log
-        last_words = "\n".join(f"  {line}" for line in tail(log, 15, since=self._log_begins))
-        return ProcessFailed(f"{self.managed.name} {what}. The end of its log:\n{last_words}", f"The whole log: {log}")
+        last_words = "".join(f"\n  {line}" for line in tail(log, 15, since=self._log_begins))
+        quoted = f" The end of its log:{last_words}" if last_words else ""
+        return ProcessFailed(f"{self.managed.name} {what}.{quoted}", f"{remedy}The whole log: {log}")
 
     def _report(self, state: ProcessPhase, detail: str = "") -> None:
         self._state.state, self._state.detail = state, detail

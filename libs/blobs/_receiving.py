@@ -144,7 +144,7 @@ async def checked_pieces(
     async for piece in pieces:
         size += len(piece)
         if size > max_bytes:
-            raise TooLarge(f"'{name}' is larger than {max_bytes} bytes.")
+            raise TooLarge.beyond(max_bytes, f"'{name}'")
         if is_checked:
             yield piece
             continue

@@ -98,7 +98,7 @@ async def _value(name: str | None, pieces: AsyncIterator[bytes]) -> str:
     async for piece in pieces:
         value += piece
         if len(value) > _FIELD_BYTES:
-            raise TooLarge(f"'{name}' is larger than {_FIELD_BYTES} bytes.")
+            raise TooLarge.beyond(_FIELD_BYTES, f"'{name}'")
     return value.decode("utf-8", "replace")
 
 

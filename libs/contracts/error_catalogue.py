@@ -103,8 +103,8 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
     ),
     ErrorKind.MODEL: _error(
         502,
-        "The model's provider failed despite retries.",
-        "Start a new turn. If the provider remains unavailable, use another model.",
+        "The model's provider failed or refused the call, or the reply doesn't match the `output_schema`.",
+        "Fix what `message` describes, or start a new turn, perhaps with another model.",
     ),
     ErrorKind.UNAVAILABLE: _error(
         503,

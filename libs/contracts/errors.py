@@ -189,6 +189,10 @@ class Conflict(ServiceError):
 class TooLarge(ServiceError):
     kind = ErrorKind.TOO_LARGE
 
+    @classmethod
+    def beyond(cls, most_bytes: int, what: str) -> "TooLarge":
+        return cls(f"{what} is larger than {_size(most_bytes)}.")
+
 
 class UnsupportedMediaType(ServiceError):
     kind = ErrorKind.UNSUPPORTED_MEDIA_TYPE
@@ -329,3 +333,11 @@ class StoreBusy(StoreUnavailable):
 
     Retries must be limited, since a transaction that always deadlocks would otherwise be retried forever.
     """
+
+
+def _size(size: int) -> str:
+    """Formats a number of bytes, in a larger unit if that's exact: ``50 MiB``."""
+    for unit, unit_bytes in (("MiB", 1024 * 1024), ("KiB", 1024)):
+        if size % unit_bytes == 0:
+            return f"{size // unit_bytes} {unit}"
+    return f"{size} bytes"

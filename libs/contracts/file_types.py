@@ -124,9 +124,9 @@ def type_of(name: str) -> FileType:
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     found = TYPES.get(extension)
     if found is None:
-        given = f"'.{extension}'" if extension else "no extension"
-        taken = ", ".join(f".{each}" for each in TYPES)
-        raise UnsupportedMediaType(f"'{name}' has {given}. Supported extensions: {taken}.")
+        problem = f"Files of the type .{extension} aren't supported" if extension else "The file has no extension"
+        supported = ", ".join(f".{each}" for each in TYPES)
+        raise UnsupportedMediaType(f"{problem}: '{name}'. Supported extensions: {supported}.")
     return found
 
 

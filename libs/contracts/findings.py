@@ -105,18 +105,33 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
     if kind == "missing":
         return "add this field"
     if kind == "extra_forbidden":
-        names = list(_fields_at(model, error["loc"][:-1]))
-        close = difflib.get_close_matches(str(error["loc"][-1])[:100], names, n=1)
-        return f"did you mean '{close[0]}'?" if close else "remove this field"
+        return did_you_mean(str(error["loc"][-1]), _fields_at(model, error["loc"][:-1])) or "remove this field"
+    if "hint" in error.get("ctx", {}):
+        return str(error["ctx"]["hint"])
     if kind.endswith("_type"):
         return 'types aren\'t coerced: "1" is text, 1 is a number'
     return None
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Returns a hint with the known word that is closest to this one, or None if no word is close."""
+    close = difflib.get_close_matches(word[:100], list(known), n=1)
+    return f"did you mean '{close[0]}'?" if close else None
+
+
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:
-    """Returns the names of a body's fields. One level down, returns those of the union's alternative with this name."""
+    """Returns the names of the fields at a location: of the body, of an object in it, or of a union's alternative."""
     if issubclass(model, RootModel) and len(loc) == 1:
         for alternative in get_args(model.model_fields["root"].annotation):
             if loc[0] in get_args(alternative.model_fields["type"].annotation):
                 return tuple(alternative.model_fields)
-    return () if loc else tuple(model.model_fields)
+    if not loc:
+        return tuple(model.model_fields)
+    field = model.model_fields.get(str(loc[0]))
+    annotation = None if field is None else field.annotation
+    objects = [each for each in (annotation, *get_args(annotation)) if _is_object(each)]
+    return _fields_at(objects[0], loc[1:]) if len(objects) == 1 else ()
+
+
+def _is_object(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel) and not issubclass(annotation, RootModel)

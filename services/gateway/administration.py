@@ -132,6 +132,12 @@ class Administration:
             if (cursor := page.next) is None:
                 return keys
 
+    async def key(self, key_id: str) -> ApiKey:
+        found = await self._store.find_by_id(key_id) if is_id(key_id) else None
+        if found is None:
+            raise NotFound(f"There is no API key '{key_id}'.")
+        return found.key
+
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
         """Replaces a key. The old one stays valid for the grace period. Raises ``Conflict`` if the key can't be
         rotated.
@@ -165,10 +171,8 @@ class Administration:
             raise Conflict(taken) from None
 
     async def _write_to(self, key_id: str) -> Write:
-        found = await self._store.find_by_id(key_id) if is_id(key_id) else None
-        if found is None:
-            raise NotFound(f"There is no API key '{key_id}'.")
-        return _write(found.key.company_id, found.key.user_id)
+        key = await self.key(key_id)
+        return _write(key.company_id, key.user_id)
 
 
 @asynccontextmanager
@@ -216,8 +220,8 @@ def _name(text: str) -> str:
 
 
 def _write(company_id: str, user_id: str = "operator") -> Write:
-    """Returns a write by an operator, who may change anything in the company."""
-    identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=ALL_SCOPES)
+    """Returns a write by an operator, who may change anything in the company and rotate any of its keys."""
+    identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=OPERATOR_SCOPES)
     return Write(identity=identity, correlation_id=new_id())
 
 

@@ -160,7 +160,7 @@ class FakeArtifacts:
         self._answer(what)
         stored = self.stored.get(artifact_id)
         if stored is None or stored.session_id != session_id or self.owner not in (None, caller.user_id):
-            raise NotFound("There is no such artifact.")
+            raise NotFound("There is no artifact with this ID.")
         return stored
 
     def _ready(self, what: str, session_id: str, artifact_id: str, caller: Identity) -> Stored:

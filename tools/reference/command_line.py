@@ -66,9 +66,8 @@ def _is_option(parameter: Any) -> bool:
 
 
 def _value(parameter: Any) -> str:
-    words = parameter.name.upper().split("_")
-    word = str(parameter.metavar or (words[-1] if _is_option(parameter) else "-".join(words)))
-    return word if parameter.nargs == 1 else f"{word.removesuffix('…')}…"
+    word = str(parameter.metavar or parameter.name.upper().split("_")[-1])
+    return word if parameter.nargs == 1 else f"{word}…"
 
 
 def _row(parameter: Any) -> tuple[str, str, str]:

@@ -112,7 +112,7 @@ class InternalError(ApiError):
 
 
 class ModelError(ApiError):
-    """The model's provider failed despite retries."""
+    """The model's provider failed or refused the call, or the reply doesn't match the `output_schema`."""
 
     type = "model_error"
 

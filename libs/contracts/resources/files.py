@@ -147,7 +147,7 @@ class BulkReply(BaseModel):
                 {
                     "file_id": "01980f4f-6f42-727a-9394-8192a3b4c5db",
                     "status": "failed",
-                    "error": {"type": "not_found_error", "message": "There is no such file."},
+                    "error": {"type": "not_found_error", "message": "There is no file with this ID."},
                 },
             ],
         }

@@ -4,8 +4,10 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
 
 from libs.contracts.error_catalogue import DisabledReason
+from libs.contracts.findings import did_you_mean
 from libs.contracts.messages import Command, Event, command_models, event_models, public_name
 from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
@@ -29,7 +31,9 @@ def _recorded_types() -> set[str]:
 def _event_type(text: str) -> str:
     known = _recorded_types()
     if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
-        raise ValueError("must be an event type such as turn.completed, or a prefix of one that ends in *")
+        message = "must be an event type such as turn.completed, or a prefix of one that ends in *"
+        hint = did_you_mean(text, sorted(known))
+        raise PydanticCustomError("value_error", message, {"hint": hint} if hint else None)
     return text
 
 

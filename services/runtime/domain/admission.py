@@ -167,7 +167,7 @@ class AdmissionPolicy:
         caller = submission.caller
         session = batch.sessions.get(submission.session_id)
         if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
-            raise NotFound("There is no such session.")
+            raise NotFound("There is no session with this ID.")
         if not session.active:
             raise Conflict("The session is being deleted.")
         if submission.request.position not in (None, batch.next_position(session)):

@@ -147,26 +147,26 @@ class SessionWriter(Protocol):
 def valid_id(name: str, identifier: str) -> str:
     """Returns the ID if it's well-formed, whether or not it exists. Raises NotFound otherwise."""
     if not is_id(identifier):
-        raise NotFound(f"There is no such {name}.")
+        raise NotFound(f"There is no {name} with this ID.")
     return identifier
 
 
 def require(name: str, found: T | None) -> T:
     """Returns ``found``. Raises NotFound if it's None."""
     if found is None:
-        raise NotFound(f"There is no such {name}.")
+        raise NotFound(f"There is no {name} with this ID.")
     return found
 
 
 def readable(session: LockedSession | None, caller: Identity) -> LockedSession:
     """Returns the session if it exists and the caller may see it. Raises NotFound."""
     if session is None or session.company_id != caller.company_id or not caller.may_read_of(session.owner_id):
-        raise NotFound("There is no such session.")
+        raise NotFound("There is no session with this ID.")
     return session
 
 
 def writable(session: LockedSession | None, caller: Identity) -> LockedSession:
     """Returns the session if it exists and the caller may change it. Raises NotFound."""
     if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
-        raise NotFound("There is no such session.")
+        raise NotFound("There is no session with this ID.")
     return session

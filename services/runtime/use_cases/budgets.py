@@ -70,5 +70,5 @@ def _tell_if_exceeded(transaction: Transaction, budget: BudgetState, *, was_exce
 
 def _found(budget: BudgetState | None) -> BudgetState:
     if budget is None:
-        raise NotFound("There is no such budget.")
+        raise NotFound("There is no budget with this ID.")
     return budget

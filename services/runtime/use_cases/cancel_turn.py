@@ -34,7 +34,7 @@ class CancelTurn:
         session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         turn = await writer.turn(valid_id("turn", command.turn_id))
         if turn is None or turn.session_id != command.session_id:
-            raise NotFound("There is no such turn.")
+            raise NotFound("There is no turn with this ID.")
         if turn.status not in ("queued", "running", "waiting"):
             raise Conflict(f"The turn is already {turn.status}.")
         spent = await writer.cancel([turn], _EVENTS)

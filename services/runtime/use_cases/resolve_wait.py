@@ -40,10 +40,10 @@ class ResolveWait:
         session = readable(locked, context.identity)
         turn = await writer.turn(valid_id("turn", command.turn_id))
         if turn is None or turn.session_id != session.id:
-            raise NotFound("There is no such turn.")
+            raise NotFound("There is no turn with this ID.")
         wait = await waits.find(turn.id, valid_id("action", command.action_id))
         if wait is None:
-            raise NotFound("There is no such action.")
+            raise NotFound("There is no action with this ID.")
         kind = KINDS[wait.kind]
         _require_permission(kind, session, context.identity)
         answer = kind.answer(command)

@@ -85,7 +85,7 @@ class FakeRuntime:
             self.asked += 1
             company, owner = self.sessions.get(session_id, ("", ""))
             if company != who.company_id or not who.may_read_of(owner):
-                raise NotFound("There is no such session.")
+                raise NotFound("There is no session with this ID.")
             return {"session_id": session_id, "owner_id": owner, "status": "active"}
 
         return app

@@ -138,6 +138,29 @@ async def test_a_first_start_is_given_up_with_the_last_words(
     assert script_part.starts == 4
 
 
+@pytest.mark.parametrize(
+    ("words", "quoted"), [("recovering\n", " The end of its log:\n  recovering"), ("", "")], ids=["log", "empty log"]
+)
+async def test_after_a_slow_first_start_another_is_advised(
+    supervisor: ProcessSupervisor, script_part: ScriptPart, monkeypatch: pytest.MonkeyPatch, words: str, quoted: str
+) -> None:
+    log = script_part.command().log
+    log.write_text("words of an earlier start\n")
+    script_part.script = "import time; time.sleep(600)"
+
+    async def not_ready_in_time() -> bool:
+        with log.open("a") as end:
+            end.write(words)
+        # What the limit raises, without the wait.
+        raise TimeoutError
+
+    monkeypatch.setattr(script_part, "is_ready", not_ready_in_time)
+    with pytest.raises(ProcessFailed) as caught:
+        await supervisor.start()
+    assert caught.value.problem == f"script wasn't ready after three minutes.{quoted}"
+    assert caught.value.remedy == f"The machine may be too busy. Run ./aes up again.\nThe whole log: {log}"
+
+
 async def test_the_answer_of_another_program_on_its_port_is_not_taken_for_its_own(
     supervisor: ProcessSupervisor, script_part: ScriptPart
 ) -> None:

@@ -86,6 +86,16 @@ async def test_a_rotated_key_ends_after_its_grace(gateway: Administration) -> No
         await gateway.rotate_key(old.key.id, grace_seconds=3600)
 
 
+async def test_an_operator_rotates_a_key_with_any_scopes(gateway: Administration) -> None:
+    await gateway.create_company("Acme")
+    await gateway.create_user("Acme", "ada")
+    old = await gateway.create_key("Acme", "ada", scopes=OPERATOR_SCOPES)
+    new = await gateway.rotate_key(old.key.id, grace_seconds=3600)
+    assert new.key.scopes == OPERATOR_SCOPES
+    await gateway.revoke_key(new.key.id)
+    assert not await gateway.is_valid(new.secret)
+
+
 async def test_what_happens_is_left_for_the_gateway_to_publish(migrated: str, gateway: Administration) -> None:
     await gateway.create_company("Acme")
     await gateway.create_user("Acme", "ada")

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.keys import parse_expiry
+from cli.keys import parse_expiry, parse_grace
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ def test_from_a_company_to_a_revoked_key(database_url: str) -> None:
     key = aes(database_url, "keys", "create", "--company", "Acme", "--user", "ada", "--scopes", "agents:read,keys:read")
     assert (key["user_id"], key["scopes"], key["rate_limit"]) == (user["id"], ["agents:read", "keys:read"], None)
     assert key["secret"].startswith(key["prefix"])
-    successor = aes(database_url, "keys", "rotate", key["id"], "--grace", "60")
+    successor = aes(database_url, "keys", "rotate", key["id"], "--grace", "1h")
     assert aes(database_url, "keys", "revoke", successor["id"]) == {"id": successor["id"], "revoked": True}
     listed = aes(database_url, "keys", "list", "--company", "Acme")["api_keys"]
     assert [(k["id"], k["revoked_at"] is None) for k in listed] == [(successor["id"], False), (key["id"], True)]
@@ -46,6 +46,17 @@ def test_scopes_of_the_installation_are_given_by_name_only(database_url: str) ->
     assert set(aes(database_url, *make)["scopes"]) == ALL_SCOPES
     named = aes(database_url, *make, "--scopes", "all, installation:read")
     assert set(named["scopes"]) == ALL_SCOPES | {"installation:read"}
+    assert aes(database_url, "keys", "rotate", named["id"])["scopes"] == named["scopes"]
+
+
+def test_a_rotation_says_how_long_the_old_key_works(database_url: str) -> None:
+    aes(database_url, "companies", "create", "Acme")
+    aes(database_url, "users", "create", "ada", "--company", "Acme")
+    key = aes(database_url, "keys", "create", "--company", "Acme", "--user", "ada")
+    rotated = CliRunner().invoke(app, ["keys", "rotate", key["id"], "--grace", "2h", "--database-url", database_url])
+    _, old = aes(database_url, "keys", "list", "--company", "Acme")["api_keys"]
+    ends = datetime.fromisoformat(old["expires_at"])
+    assert f"The old key works until {ends:%Y-%m-%d %H:%M:%S} UTC." in rotated.stderr
 
 
 def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: Path) -> None:
@@ -97,6 +108,17 @@ def test_a_database_that_is_not_the_gateways_is_recognised(database_url: str, mi
 )
 def test_ways_to_write_an_expiry(text: str, moment: datetime | None) -> None:
     assert parse_expiry(text, NOW) == moment
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("60", 60), ("24h", 86_400), ("30d", 2_592_000), ("2w", 1_209_600)])
+def test_ways_to_write_a_grace_period(text: str, seconds: int) -> None:
+    assert parse_grace(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "59", "0h", "31d", "2592001", "never", "²", "2030-01-02"])
+def test_nonsense_is_no_grace_period(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="60 seconds to 30d"):
+        parse_grace(text)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "90", "2029-12-31"])

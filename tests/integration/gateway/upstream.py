@@ -74,7 +74,7 @@ class Upstream:
         @self.service.http.get("/internal/turns/{turn_id}")
         async def turn(turn_id: str) -> Turn:
             if turn_id not in self._contexts:
-                raise NotFound("There is no such turn.")
+                raise NotFound("There is no turn with this ID.")
             return Turn(
                 turn_id=turn_id,
                 session_id=SESSION,
@@ -132,7 +132,7 @@ class Upstream:
 
     async def _delete(self, transaction: Transaction, command: DeleteSession, _: CommandContext) -> None:
         if command.session_id == UNKNOWN_SESSION:
-            raise NotFound("There is no such session.")
+            raise NotFound("There is no session with this ID.")
         transaction.emit(SessionDeleted(session_id=command.session_id), subject=command.session_id)
 
     async def _execute(self, transaction: Transaction, command: ExecuteTurn, context: CommandContext) -> None:

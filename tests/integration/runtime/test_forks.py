@@ -67,7 +67,7 @@ async def test_a_fork_has_the_history_before_a_turn(node: Node, model: ObedientM
     await talk(node, fork, "two")
     assert seen(model) == ["one", "re: one", "two"]
     name, refused = await node.outcome(await node.fork(source, before=new_id()))
-    assert (name, refused["error"]["message"]) == ("fork_session.rejected", "There is no such turn.")
+    assert (name, refused["error"]["message"]) == ("fork_session.rejected", "There is no turn with this ID.")
 
 
 async def test_messages_of_the_copy_have_ids_of_their_own_and_keep_times_and_turns(node: Node) -> None:
@@ -160,8 +160,8 @@ async def test_unknown_turns_and_sessions_are_not_found(node: Node) -> None:
     [foreign] = await talk(node, elsewhere, "one")
     for turn in ("nonsense", new_id(), foreign):
         refused = await node.outcome(await node.fork(source, turn))
-        assert refused[1]["error"]["message"] == "There is no such turn."
-    assert (await node.outcome(await node.fork(new_id())))[1]["error"]["message"] == "There is no such session."
+        assert refused[1]["error"]["message"] == "There is no turn with this ID."
+    assert (await node.outcome(await node.fork(new_id())))[1]["error"]["message"] == "There is no session with this ID."
     await node.delete(source)
     assert (await node.outcome(await node.fork(source)))[1]["error"]["type"] == "not_found_error"
 

@@ -50,6 +50,20 @@ def test_the_help_of_the_tests_is_that_of_the_command() -> None:
     assert "./aes test -- --help" in told.output
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("keys rotate", "aes keys rotate [OPTIONS] {KEY-ID}\n"),
+        ("kb search", "aes kb search [OPTIONS] {KNOWLEDGE-BASE} {QUERY}...\n"),
+        ("logs --nonsense", "aes logs [OPTIONS] [SERVICE]\n"),
+    ],
+)
+def test_a_usage_error_names_arguments_as_the_reference_does(command: str, usage: str) -> None:
+    refused = CliRunner().invoke(app, command.split(), prog_name="aes")
+    assert refused.exit_code == 2
+    assert f"Usage: {usage}" in refused.output
+
+
 def test_a_database_that_is_not_there_is_told_once_without_its_password() -> None:
     address = "postgresql://me:secret@127.0.0.1:1/gateway"
     refused = CliRunner().invoke(app, ["companies", "list", "--database-url", address], prog_name="aes")

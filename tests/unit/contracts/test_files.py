@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from libs.contracts.errors import UnsupportedMediaType, ValidationFailed
+from libs.contracts.errors import TooLarge, UnsupportedMediaType, ValidationFailed
 from libs.contracts.file_names import distinct, safe_name
 from libs.contracts.file_types import HEAD_BYTES, check_signature, type_of
 from tests.support import office_files
@@ -50,6 +50,26 @@ def test_no_name_at_all(given: str) -> None:
 def test_equal_names_become_distinct_on_every_system() -> None:
     names = ["a.txt", "A.TXT", "a (2).txt", "a.txt", "b", "b"]
     assert list(distinct(names)) == ["a.txt", "A (2).TXT", "a (2) (2).txt", "a (3).txt", "b", "b (2)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("program.c", "Files of the type .c aren't supported: 'program.c'. Supported extensions: .png, "),
+        ("program", "The file has no extension: 'program'. Supported extensions: .png, "),
+    ],
+)
+def test_an_unsupported_type_is_named(name: str, problem: str) -> None:
+    with pytest.raises(UnsupportedMediaType) as refused:
+        type_of(name)
+    assert refused.value.message.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"), [(52_428_800, "50 MiB"), (524_288, "512 KiB"), (1_000_000, "1000000 bytes")]
+)
+def test_a_limit_is_in_the_largest_exact_unit(limit: int, text: str) -> None:
+    assert TooLarge.beyond(limit, "'a.txt'").message == f"'a.txt' is larger than {text}."
 
 
 DOCX = office_files.docx(["a paragraph"])

@@ -68,6 +68,7 @@ async def test_a_missing_slash_is_added_by_a_redirect_that_keeps_the_method(publ
         response = await public.client.post(f"{path}?limit=1")
         assert response.status_code == 308
         assert response.headers["location"] == f"/api/v1{path}/?limit=1"
+        assert f"Send the request to /api/v1{path}/?limit=1." in response.json()["message"]
 
 
 async def test_a_correlation_id_comes_back_and_one_is_made_when_absent(public: Gateway) -> None:

@@ -160,6 +160,12 @@ async def test_a_change_does_not_undo_what_happened_meanwhile(public: Gateway, m
     assert (changed.json()["status"], changed.json()["disabled_reason"]) == ("disabled", "key_revoked")
 
 
+async def test_the_event_type_that_was_meant_is_suggested(public: Gateway) -> None:
+    refused = await make(public, event_types=["turn.*", "turn.completd"])
+    [detail] = error_of(refused)["details"]
+    assert (detail["loc"], detail["hint"]) == (["event_types", 1], "did you mean 'turn.completed'?")
+
+
 async def test_deliveries_are_listed_and_begun_again(public: Gateway) -> None:
     made = (await make(public)).json()
     place = f"/webhooks/{made['id']}"

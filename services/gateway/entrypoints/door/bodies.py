@@ -114,7 +114,7 @@ async def read_body(
     if _exceeds(declared, most_bytes):
         if headers.get("expect", "").lower() != "100-continue":
             await drain(receive)
-        raise _too_large(most_bytes)
+        raise TooLarge.beyond(most_bytes, "The body")
     try:
         async with asyncio.timeout(_READ_SECONDS):
             return await _collect(receive, most_bytes, more)
@@ -141,7 +141,7 @@ async def _collect(receive: Receive, most_bytes: int, more: More | None) -> byte
             body.clear()
             if message.get("more_body"):
                 await drain(receive)
-            raise _too_large(most_bytes)
+            raise TooLarge.beyond(most_bytes, "The body")
         if not message.get("more_body"):
             return bytes(body)
         message = await receive()
@@ -149,7 +149,7 @@ async def _collect(receive: Receive, most_bytes: int, more: More | None) -> byte
 
 def _checked(body: bytes, most_bytes: int) -> bytes:
     if len(body) > most_bytes:
-        raise _too_large(most_bytes)
+        raise TooLarge.beyond(most_bytes, "The body")
     return body
 
 
@@ -172,10 +172,6 @@ async def drain(receive: Receive) -> None:
         return
 
 
-def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
-    return TooLarge(f"The {what} is larger than {most_bytes} bytes.")
-
-
 async def decode_body(body: bytes, content_type: str) -> Any:
     """Decodes a JSON or YAML body. Equivalent bodies in either format produce the same values."""
     media_type, _, parameters = content_type.lower().partition(";")
@@ -192,7 +188,7 @@ async def decode_body(body: bytes, content_type: str) -> Any:
     if not is_yaml:
         return parse_json(text) if len(body) <= MAX_BODY else await asyncio.to_thread(parse_json, text)
     if len(body) > MAX_BODY:
-        raise _too_large(MAX_BODY, "YAML body")
+        raise TooLarge.beyond(MAX_BODY, "The YAML body")
     # The parser is pure Python, so half a megabyte would block all other requests for seconds.
     if len(body) <= _SMALL_YAML:
         return parse_yaml(text)

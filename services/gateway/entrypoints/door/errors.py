@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from libs.contracts.errors import (
     ErrorDetail,
@@ -106,8 +106,10 @@ def _invalid_request(problem: RequestValidationError) -> ValidationFailed:
 def _completed_path(request: Request) -> Response:
     query = request.scope["query_string"]
     # Uses the raw path instead of the decoded one, because it becomes a header.
-    location = request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")
-    return Response(status_code=308, headers={"Location": location.decode("latin-1")}, media_type="application/json")
+    location = (request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")).decode("latin-1")
+    # Clients that don't follow redirects only show the body.
+    message = f"Paths end with a slash. Send the request to {location}."
+    return JSONResponse({"message": message}, status_code=308, headers={"Location": location})
 
 
 def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:

@@ -87,7 +87,7 @@ async def take_out_images(
     else:
         size -= await asyncio.to_thread(_take, values, images, within, find)
     if size > most_bytes:
-        raise TooLarge(f"The body without its images is larger than {most_bytes} bytes.")
+        raise TooLarge.beyond(most_bytes, "The body without its images")
     if not images.waiting:
         await images.slot.aclose()
 

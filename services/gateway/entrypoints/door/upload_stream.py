@@ -54,7 +54,7 @@ class UploadStream:
     def check_length(self) -> None:
         """Raises ``TooLarge`` if the ``Content-Length`` exceeds the limit."""
         if self._declared.isascii() and self._declared.isdigit() and int(self._declared) > self._most:
-            raise self._too_large()
+            raise TooLarge.beyond(self._most, "The body")
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Yields the body in chunks.
@@ -67,7 +67,7 @@ class UploadStream:
                 message = await self._next()
                 taken += len(message.get("body", b""))
                 if taken > self._most:
-                    raise self._too_large()
+                    raise TooLarge.beyond(self._most, "The body")
             except (ServiceError, ClientDisconnect) as problem:
                 self.problem = problem
                 raise
@@ -120,9 +120,6 @@ class UploadStream:
                 f"The upload is too slow: send at least {_WINDOW_BYTES} bytes every {self._window:g} seconds."
             )
         self._waited, self._brought = 0.0, 0
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The body is larger than {self._most} bytes.")
 
 
 def _form(file: dict[str, Any]) -> dict[str, Any]:

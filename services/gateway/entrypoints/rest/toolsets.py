@@ -144,7 +144,7 @@ async def call_tool(name: str, tool: str, caller: Writer, body: ToolCall, upstre
 def _bounded(command: Command) -> Command:
     """Returns the command unchanged. Raises ``TooLarge`` if it's too large for a Kafka message."""
     if len(command.encode()) > _MOST_COMMAND:
-        raise TooLarge(f"The toolset is larger than {_MOST_COMMAND} bytes.")
+        raise TooLarge.beyond(_MOST_COMMAND, "The toolset")
     return command
 
 

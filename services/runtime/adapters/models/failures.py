@@ -68,6 +68,14 @@ class ProviderRetries:
             raise error.failure from error
 
 
+def provider_failure(provider: str, message: str, status: int | None = None) -> ModelFailed:
+    """Returns the failure of a provider's call. Its message names the status: `openai: status 401: invalid key`."""
+    # Messages may contain the status already. Other numbers are a provider's own codes.
+    if status is not None and 400 <= status < 600 and not re.search(rf"\b{status}\b", message):
+        message = f"status {status}: {message}"
+    return ModelFailed(f"{provider}: {message}", status)
+
+
 def connection_failure(provider: str, address: str, problem: BaseException) -> str:
     """Returns the public message about a failed connection.
 

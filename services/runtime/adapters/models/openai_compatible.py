@@ -18,6 +18,7 @@ from services.runtime.adapters.models.failures import (
     Retryable,
     connection_failure,
     error_text,
+    provider_failure,
     redact,
     retry_after_seconds,
 )
@@ -193,7 +194,7 @@ class OpenAICompatible:
 
     def failed(self, message: str, status: int | None = None) -> ModelFailed:
         secrets = (self._endpoint.api_key,) if self._endpoint.api_key else ()
-        return ModelFailed(f"{self._endpoint.provider}: {redact(message, secrets)}", status)
+        return provider_failure(self._endpoint.provider, redact(message, secrets), status)
 
     def unreachable(self, problem: Exception) -> ModelFailed:
         return self.failed(connection_failure(self._endpoint.provider, str(self._url), problem))

@@ -20,6 +20,7 @@ from services.runtime.adapters.models.failures import (
     Retryable,
     connection_failure,
     error_message,
+    provider_failure,
     redact,
 )
 from services.runtime.adapters.models.images import ImageFetching
@@ -140,4 +141,4 @@ class PydanticAIDirect:
         return Retryable(failure, error.retry_after) if passing and not emitted else failure
 
     def _failed(self, message: str, status: int | None = None) -> ModelFailed:
-        return ModelFailed(f"{self._provider}: {redact(message)}", status)
+        return provider_failure(self._provider, redact(message), status)

@@ -24,7 +24,7 @@ def serve_budgets(commands: CommandRouter, http: FastAPI, budgets: Budgets, read
     async def get_budget(budget_id: str, who: Caller) -> Budget:
         budget = await reads.budget(who.company_id, budget_id)
         if budget is None:
-            raise NotFound("There is no such budget.")
+            raise NotFound("There is no budget with this ID.")
         return budget
 
     http.include_router(router)

@@ -30,7 +30,7 @@ class ChangeSession:
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
         if not source.active:
-            raise NotFound("There is no such session.")
+            raise NotFound("There is no session with this ID.")
         fork = Fork(
             id=valid_new_id(command.session_id),
             source_id=source.id,
@@ -109,5 +109,5 @@ async def _last_turn(writer: SessionWriter, session_id: str, command: sessions.F
 async def _point(writer: SessionWriter, session_id: str, turn_id: str) -> ForkPoint:
     point = await writer.fork_point(session_id, valid_id("turn", turn_id))
     if point is None:
-        raise NotFound("There is no such turn.")
+        raise NotFound("There is no turn with this ID.")
     return point

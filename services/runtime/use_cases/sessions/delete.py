@@ -25,7 +25,7 @@ class DeleteSession:
         writer = self.open_writer(transaction)
         session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         if not session.active:
-            raise NotFound("There is no such session.")
+            raise NotFound("There is no session with this ID.")
         live = await writer.live_turns(session.id)
         spent = await writer.cancel(live, 1)
         transaction.drafts += [turn.cancelled(CancelReason.SESSION_DELETED, spent[turn.id]) for turn in live]

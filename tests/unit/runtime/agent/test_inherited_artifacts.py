@@ -55,7 +55,7 @@ async def test_a_session_before_that_is_gone_is_passed_over_and_other_errors_are
     class Gone(FakeArtifacts):
         async def all(self, session_id: str, caller):  # type: ignore[no-untyped-def]
             if session_id == "gone":
-                raise NotFound("There is no such session.")
+                raise NotFound("There is no session with this ID.")
             return await super().all(session_id, caller)
 
     artifacts = Gone()

@@ -148,7 +148,7 @@ async def test_retries_are_bounded_and_the_message_holds_no_secret(stub: ModelSt
     assert stub.calls["stub-error-503"] == 4
     assert failure.value.status == 503
     assert failure.value.kind == "model_error"
-    assert failure.value.message == "openai: the stub was told to fail, key ***"
+    assert failure.value.message == "openai: status 503: the stub was told to fail, key ***"
 
 
 async def test_a_stream_that_breaks_after_text_is_not_begun_again(stub: ModelStub, lean: Lean) -> None:
@@ -272,27 +272,39 @@ async def test_a_retry_after_is_honoured_within_the_bound_and_told_beyond_it(
 
 @pytest.mark.parametrize("status", [400, 200])
 @pytest.mark.parametrize(
-    ("body", "text"),
+    ("body", "code", "text"),
     [
-        (b'{"detail": "no such model"}', "no such model"),
-        (b'{"detail": [{"loc": ["x"], "msg": "too long", "type": "t"}, {"msg": "and odd"}]}', "too long; and odd"),
-        (b'{"message": "no such model"}', "no such model"),
-        (b'{"object": "error", "message": "no such model", "type": "NotFoundError", "code": 404}', "no such model"),
-        (b'[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]', "no such model"),
-        (b'{"error": {"error": {"message": "no such model"}}}', "no such model"),
+        (b'{"detail": "no such model"}', None, "no such model"),
+        (
+            b'{"detail": [{"loc": ["x"], "msg": "too long", "type": "t"}, {"msg": "and odd"}]}',
+            None,
+            "too long; and odd",
+        ),
+        (b'{"message": "no such model"}', None, "no such model"),
+        (
+            b'{"object": "error", "message": "no such model", "type": "NotFoundError", "code": 404}',
+            404,
+            "no such model",
+        ),
+        (b'[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]', 400, "no such model"),
+        (b'{"error": {"code": 1301, "message": "no such model"}}', None, "no such model"),
+        (b'{"error": {"error": {"message": "400 no such model"}}}', None, "400 no such model"),
     ],
 )
 async def test_errors_are_told_in_whatever_shape_they_come(
-    serving: Serving, waits: list[float], body: bytes, text: str, status: int
+    serving: Serving, waits: list[float], body: bytes, code: int | None, text: str, status: int
 ) -> None:
+    """The message begins with the status, or with the code in a 200's error, unless the text contains it."""
+    named = status if status == 400 else code
+    start = "" if named is None or str(named) in text else f"status {named}: "
     event = body if status == 400 else b"data: " + body + b"\n\n"
     for sent, kind, on_text in ((body, "application/json", None), (event, "text/event-stream", _drop)):
         failed = await failure(await serving(sent, status, **{"Content-Type": kind}), ".", on_text)
-        assert (failed.message, waits) == (f"openai: {text}", [])
+        assert (failed.message, waits) == (f"openai: {start}{text}", [])
 
 
 async def test_a_plain_text_is_told_and_a_page_is_not(serving: Serving) -> None:
-    for kind, text in (("text/plain", "Too long."), ("text/html", "the server returned status 400")):
+    for kind, text in (("text/plain", "status 400: Too long."), ("text/html", "the server returned status 400")):
         failed = await failure(await serving(b"Too long.", 400, **{"Content-Type": kind}))
         assert failed.message == f"openai: {text}"
 

@@ -261,7 +261,7 @@ async def test_a_provider_that_says_when_to_come_back_is_a_limit(retry: RetryPol
     with pytest.raises(ModelFailed) as failed:
         await direct(retry, reply).answer(HI)
     info = failed.value.info()
-    assert (info.type, info.retry_after, info.message) == ("rate_limit_error", 3600, "x: slow down")
+    assert (info.type, info.retry_after, info.message) == ("rate_limit_error", 3600, "x: status 429: slow down")
 
 
 async def test_callers_learn_nothing_of_the_network(retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
