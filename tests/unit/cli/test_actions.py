@@ -95,7 +95,7 @@ def test_an_action_is_answered_by_its_id_alone(service: Service, arguments: list
 
 def test_it_says_when_the_turn_needs_more(service: Service) -> None:
     service.left = [action(3)]
-    assert "waiting for 1 more" in run("approve", "action-2").told
+    assert "still has open actions: 1" in run("approve", "action-2").told
     assert json.loads(run("approve", "action-2", "--json").out)["required_actions"] == [action(3)]
 
 
