@@ -70,7 +70,7 @@ KINDS: Final = {
     "request": Kind(None, "A request line: compared with the routes.", r"\n(GET|POST|PUT|PATCH|DELETE) /"),
     "aes": Kind(None, "Reads or changes an installation: parsed as aes does.", r"(bash)?\n(printf .*\n)?\./aes "),
     "wire": Kind(6, "A part of a request or a reply, with … for the rest.", r'\n(x-api-key:|id: |event: |\{")'),
-    "docker": Kind(11, "Needs Docker.", r"\n(cp \.env|docker|mkdir backup|AES_GATEWAY_PORTS)"),
+    "docker": Kind(10, "Needs Docker.", r"\n(cp \.env|docker|mkdir backup|AES_GATEWAY_PORTS)"),
     "kubernetes": Kind(9, "Needs a cluster, as tests/cluster has.", r"\n(kubectl |for name in gateway)"),
     "query": Kind(
         20,
