@@ -92,7 +92,7 @@ def scaling(
     """Compare turns, reads, searches and purges in an empty system with those in a system with a million sessions.
 
     Starts two separate stacks and stops them afterwards. The sessions have ten million turns and fifty million events.
-    With a million passages in other knowledge bases, the data takes 52 GB. Fails if the disk doesn't have enough space.
+    With a million passages in knowledge bases, the data takes 52 GB. Fails if the disk doesn't have enough space.
     """
     from benchmarks.scaling import run
 

@@ -47,7 +47,7 @@ COMMANDS = {
     "restart": Entry("cli.restart", "Restart services, one process at a time."),
     "logs": Entry("cli.logs", "Show the embedded stack's logs."),
     "doctor": Entry("cli.doctor.command", "Diagnose the installation."),
-    "check": Entry("tools.check", "Run the linters, the type check and the import rules.", needs="tests"),
+    "check": Entry("tools.check", "Run the linters and the type checker, and check imports.", needs="tests"),
     "companies": Entry("cli.administration:companies", "Manage the companies that use the service."),
     "users": Entry("cli.administration:users", "Manage a company's users."),
     "keys": Entry("cli.keys", "Manage API keys."),

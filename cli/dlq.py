@@ -32,7 +32,7 @@ def list_all(
     everything: Annotated[bool, typer.Option("--all", help="Include empty topics.")] = False,
     json_output: Json = False,
 ) -> None:
-    """List the dead-letter topics and the number of their messages."""
+    """List the dead-letter topics and how many messages each contains."""
     found = _read(_list, json_output)
     shown = [row for row in found if everything or row["letters"]]
     if json_output:

@@ -50,7 +50,11 @@ def create(
         ),
     ] = None,
     split_by: Annotated[
-        str, typer.Option("--split-by", help="Unit of sizes: token, word, sentence, passage, page, line or character.")
+        str,
+        typer.Option(
+            "--split-by",
+            help="Unit of the chunk size and overlap: token, word, sentence, passage, page, line or character.",
+        ),
     ] = "token",
     engine: Annotated[
         str | None, typer.Option("--engine", help="Engine: pgvector or weaviate.", show_default="the installation's")

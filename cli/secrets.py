@@ -26,8 +26,8 @@ def rotate(json_output: Json = False) -> None:
     """Re-encrypt all stored secrets with the newest key.
 
     Changes the databases of the timeline and the registry. Encrypts with the first key in AES_SECRETS_KEY. Services can
-    keep running if every process has the old and the new key. Afterwards, you can remove the old keys. The
-    embedded stack stores the keys for its next start.
+    keep running if every process has the old and the new key. Afterwards, you can remove the old keys.
+    With the embedded stack, also saves the keys in AES_SECRETS_KEY for the next start.
     """
     with failures_explained(json_output):
         installation = find_installation()

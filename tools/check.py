@@ -35,7 +35,7 @@ def check(
     only: Annotated[list[Check] | None, typer.Argument(help="Checks to run.", show_default="all")] = None,
     fix: Annotated[bool, typer.Option("--fix", help="First apply ruff's fixes and format the code.")] = False,
 ) -> None:
-    """Run the linters, the type checker, the import rules and the project's own rules.
+    """Run the linters and the type checker, and check the import rules and the project's own rules.
 
     Exits with 1 if a check fails.
     """

@@ -158,7 +158,7 @@ def _operations(document: Schema) -> str:
             classes.append(_class(_camel(resource), "Resource[R]", {}, [*known, *plain]))
             if len(plain) == len(methods) and resource not in _EXTENDED:
                 client += f"    self.{resource} = {_camel(resource)}(runner)\n"
-    doc = {"description": "Has an attribute per resource, or a method if the resource has a single read, like ``me``."}
+    doc = {"description": "The API's operations. A resource is an attribute, or a method if it has only one operation."}
     return "\n".join([*classes, _class("Service", "Resource[R]", doc, [client, *reads])])
 
 

@@ -20,7 +20,7 @@ COMMAND_VARIABLES: Final = {
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
     "JAVA_HOME": ("`java` on the `PATH`, or else a bundled Java", "Home of Java 17 or newer."),
 }
-"""Variables of commands without an equivalent option, each with its default and description for the documentation."""
+"""Variables that commands read and that have no equivalent option, with their defaults and descriptions."""
 # Variables that only commands read, or that are compared with the running stack elsewhere.
 _NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
 # Variables that the stack sets itself.

@@ -140,7 +140,10 @@ def results_of(message: Json) -> list[Json]:
 
 
 def said_by_user(text: str) -> str:
-    """Returns a user message's text. Older versions of Letta wrap it, and send their own events as user messages."""
+    """Returns a user message's text, or an empty string for Letta's own events.
+
+    Older versions of Letta wrap both in JSON and send both as user messages.
+    """
     wrapped = parsed(text)
     if not isinstance(wrapped, dict) or "type" not in wrapped:
         return text

@@ -69,7 +69,7 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
     ErrorKind.TOO_LARGE: _error(
         413,
         "The body, or a file in it, is larger than its limit.",
-        "Send less, or split it into several requests.",
+        "Reduce the size, or split the content across several requests.",
     ),
     ErrorKind.UNSUPPORTED_MEDIA_TYPE: _error(
         415,

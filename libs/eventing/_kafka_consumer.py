@@ -200,7 +200,7 @@ class KafkaConsumer(_Reader):
         deadline = loop.time() + _TOPICS_SECONDS
         while missing := wanted - await self._consumer.topics():
             if loop.time() > deadline:
-                raise BusUnavailable(f"there are no such topics: {', '.join(sorted(missing))}")
+                raise BusUnavailable(f"these topics don't exist: {', '.join(sorted(missing))}")
             await asyncio.sleep(_TOPICS_PAUSE_SECONDS)
 
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:

@@ -42,19 +42,19 @@ class BatchHandler(Protocol[T]):
     """Stores the content of records. Every method can be called again for records that weren't stored."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """Returns the next offset to read of each partition from which records were stored."""
+        """Returns the next offset to read for each partition whose records were stored."""
 
     def read(self, record: Record) -> T | None:
         """Decodes the record. Returns None if it contains nothing to store.
 
-        After ``PoisonMessage``, the record is dead-lettered.
+        If this raises ``PoisonMessage``, the record is dead-lettered.
         """
 
     def is_whole(self, item: T) -> bool:
         """Returns whether the record contained the whole item. If it didn't, ``fetch`` loads the rest."""
 
     async def fetch(self, item: T) -> T:
-        """Returns the whole item. After ``PoisonMessage``, the record is dead-lettered.
+        """Returns the whole item. If this raises ``PoisonMessage``, the record is dead-lettered.
 
         Other errors are retried for 15 minutes.
         """

@@ -30,7 +30,7 @@ def without_half_pairs_in(value: Any) -> Any:
 
 
 def without_half_escapes(document: bytes) -> bytes:
-    """Replaces the surrogate escapes in JSON text: pairs by their character, unpaired ones by U+FFFD."""
+    """Replaces the surrogate escapes in JSON text: pairs with their character, unpaired ones with U+FFFD."""
     return document if _HALF_ESCAPE.search(document) is None else _ESCAPE.sub(_character, document)
 
 

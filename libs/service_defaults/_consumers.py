@@ -1,4 +1,4 @@
-"""A service's consumer groups: one for its commands, and one for each purpose for which it reads events."""
+"""A service's consumer groups: one for its commands, and one for each use it makes of events."""
 
 import asyncio
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ from libs.tracing import bind_correlation_id, current_correlation_id
 
 HEADER: Final = "X-Correlation-ID"
 SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
-"""Turns off FastAPI's own metrics and traces, which would duplicate these."""
+"""Turns off FastAPI's own metrics, traces and logs, which would duplicate the ones recorded here."""
 _REQUESTS: Final = Counter(
     "aes_http_requests_total",
     "HTTP requests, by status class.",

@@ -1,4 +1,4 @@
-"""The settings of every service, which are read once from the environment."""
+"""Settings that all services share. They're read once from the environment."""
 
 from typing import Final, Literal
 

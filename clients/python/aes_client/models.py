@@ -209,7 +209,7 @@ class BlockedBy(Model):
 class Budget(Model):
     """A budget with its usage in the current period. ``renews_at`` is ``null`` if ``period`` is ``total``.
 
-    A budget without ``user_id`` and ``key_id`` applies to the whole company.
+    A budget without a ``user_id`` or ``key_id`` applies to the whole company.
     """
 
     id: str
@@ -1143,9 +1143,9 @@ class TurnActionRequired(Model):
 class TurnActionResolved(Model):
     """An action was answered, or it expired.
 
-    ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
-    ``tool_call.failed`` follows. For an approved call, it's sent once the call has run; otherwise, it's sent
-    immediately. If the turn ends first, its open actions are closed without this event.
+    ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``turn.tool_call.completed``
+    or ``turn.tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn
+    ends first, its open actions are closed without this event.
     """
 
     session_id: str
@@ -1422,7 +1422,10 @@ class ChunkingStrategy(TypedDict, total=False):
 
 
 class ClientTool(TypedDict, total=False):
-    """A tool that the caller runs. Each call is an action of the turn. ``parameters`` is a JSON Schema of an object."""
+    """A tool that the caller runs. Each call is an action of the turn.
+
+    ``parameters`` is a JSON Schema of type ``object``.
+    """
 
     name: Required[str]
     description: str
@@ -1877,7 +1880,7 @@ class ToolPolicy(TypedDict, total=False):
 class TurnOptions(TypedDict, total=False):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    The model's output ends before the first of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
+    The model's output ends before any of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
     call, and applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
     is stored with the turn and doesn't affect its execution.
     """

@@ -1245,7 +1245,7 @@ class DeadLetters(Resource[R]):
 
 
 class Service(Resource[R]):
-    """Has an attribute per resource, or a method if the resource has a single read, like ``me``."""
+    """The API's operations. A resource is an attribute, or a method if it has only one operation."""
 
     def __init__(self, runner: R) -> None:
         super().__init__(runner)

@@ -62,7 +62,10 @@ ToolPattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ClientTool(StrictModel):
-    """A tool that the caller runs. Each call is an action of the turn. ``parameters`` is a JSON Schema of an object."""
+    """A tool that the caller runs. Each call is an action of the turn.
+
+    ``parameters`` is a JSON Schema of type ``object``.
+    """
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")
     description: str = Field(default="", max_length=10_000)

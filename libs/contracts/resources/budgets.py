@@ -105,7 +105,7 @@ class BudgetUse(BaseModel):
 class Budget(BaseModel):
     """A budget with its usage in the current period. ``renews_at`` is ``null`` if ``period`` is ``total``.
 
-    A budget without ``user_id`` and ``key_id`` applies to the whole company.
+    A budget without a ``user_id`` or ``key_id`` applies to the whole company.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

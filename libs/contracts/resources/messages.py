@@ -17,7 +17,7 @@ class TextBlock(StrictModel):
 
 
 ImageDetail = Literal["auto", "low", "high", "original"]
-"""The resolution in which the model sees an image. Providers without this setting ignore it."""
+"""The resolution at which the model sees an image. Providers without this setting ignore it."""
 
 
 class ImageUrl(StrictModel):

@@ -71,7 +71,7 @@ class ModelSettings(StrictModel):
 class TurnOptions(ModelSettings):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    The model's output ends before the first of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
+    The model's output ends before any of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
     call, and applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
     is stored with the turn and doesn't affect its execution.
     """
@@ -400,9 +400,9 @@ class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
 class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
     """An action was answered, or it expired.
 
-    ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
-    ``tool_call.failed`` follows. For an approved call, it's sent once the call has run; otherwise, it's sent
-    immediately. If the turn ends first, its open actions are closed without this event.
+    ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``turn.tool_call.completed``
+    or ``turn.tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn
+    ends first, its open actions are closed without this event.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

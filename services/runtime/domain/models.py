@@ -53,7 +53,7 @@ class ModelRequest:
         return () if self.answer_in_text else self.tools
 
     def sampling(self) -> JsonObject:
-        """Returns the settings that all providers name alike, without those that aren't set."""
+        """Returns the settings that have the same name for every provider, without unset ones."""
         return {name: value for name, value in self.settings if value is not None and name not in _TRANSLATED}
 
     def instructions(self, *, native_output: bool = False) -> str:

@@ -13,7 +13,7 @@ Approval = Literal["never", "always"]
 
 
 def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonObject:
-    """Returns the JSON Schema of an object with these properties and no others."""
+    """Returns the JSON Schema for an object with these properties and no others."""
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
 

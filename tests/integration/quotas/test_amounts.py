@@ -144,7 +144,7 @@ async def test_what_exceeds_a_limit_is_refused_with_what_and_how_much(
     assert refused.value.details is not None
     assert refused.value.details[0].limit is not None
     assert refused.value.details[0].limit.model_dump() == {"name": "file_bytes", "limit": 1000, "used": 800}
-    with pytest.raises(QuotaExceeded, match="5 files"):
+    with pytest.raises(QuotaExceeded, match=r"limit for files \(4 of 5 in use\)"):
         await check("acme", files=2, file_bytes=0)
     await check("large", files=100)
 

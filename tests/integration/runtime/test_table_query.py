@@ -248,7 +248,7 @@ async def test_other_files_and_other_sessions_are_refused(sales: Asked) -> None:
     elsewhere = sales.artifacts.put("e.csv", SALES, session_id="another", tables=[sheet(columns="a text")])
     for artifact, said in (
         (text.artifact_id, "isn't a table"),
-        (elsewhere.artifact_id, "no such artifact"),
+        (elsewhere.artifact_id, "no artifact with this ID"),
         ("e.csv", "Sales 2025.csv"),
     ):
         with pytest.raises(ToolFailed, match=said):

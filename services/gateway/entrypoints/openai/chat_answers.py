@@ -63,10 +63,10 @@ def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredActi
 
 @dataclass(slots=True)
 class ChatStream:
-    """Converts a turn's events into chunks. Text can't be retracted, so a repeated step continues after the sent part.
+    """Converts a turn's events into chunks. Text can't be retracted, so a retried step continues after the sent part.
 
-    ``whole``: whether to send the text in one piece at the end, because text that violates its schema is generated
-    again.
+    ``whole``: whether to send the text in one piece at the end. A turn with a schema needs this, because text that
+    violates the schema is generated again.
     """
 
     model: str

@@ -61,7 +61,7 @@ class ResponseName:
         """Parses a response's ID. Raises ``NotFound`` for any other text."""
         turn_id, _, part = text.removeprefix("resp_").partition("_")
         if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
-            raise NotFound(f"There is no response {text[:100]!r}.")
+            raise NotFound(f"The response {text[:100]!r} doesn't exist.")
         return cls(turn_id, int(part or 0))
 
 
@@ -392,7 +392,7 @@ class ResponseTurns:
             for progress in _remembered(turn):
                 builder.take(progress)
         if name.part > builder.part:
-            raise NotFound("There is no response with this ID.")
+            raise NotFound("No response has this ID.")
         return turn, builder
 
     async def _up_to_now(self, turn: Turn, builder: ResponseBuilder) -> ResponseBuilder:

@@ -21,7 +21,9 @@ _TESSERACT_DATA = (
     "/usr/local/share/tessdata",
     "/opt/homebrew/share/tessdata",
 )
-_MISSING = "The file only contains images of text. To read them, install tesseract where documents are parsed."
+_MISSING = (
+    "The file only contains images of text. To read them, install tesseract on the machines that parse documents."
+)
 
 
 def tesseract_is_installed() -> bool:

@@ -217,7 +217,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Returns the index of each of the company's documents that is indexed, or whose index was lost."""
+        """Returns where each of the company's documents is indexed, or was indexed before the index was lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

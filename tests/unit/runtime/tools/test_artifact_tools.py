@@ -57,14 +57,14 @@ async def test_files_of_others_are_not_there(artifacts: FakeArtifacts) -> None:
     elsewhere = artifacts.put("secret.txt", "text", session_id="another")
     artifacts.put("mine.txt", "text")
     for tool, rest in ((ArtifactRead(artifacts), {}), (ArtifactSearch(artifacts), {"query": "text"})):
-        assert "no such artifact" in await failure(tool, artifact=elsewhere.artifact_id, **rest)
+        assert "no artifact with this ID" in await failure(tool, artifact=elsewhere.artifact_id, **rest)
         assert await failure(tool, artifact="secret.txt", **rest) == (
             "this session doesn't have a file 'secret.txt'; files: mine.txt"
         )
     found = await call(ArtifactSearch(artifacts), query="text")
     assert {citation.file_name for citation in found.citations} == {"mine.txt"}
     artifacts.owner = "somebody else"
-    assert "no such artifact" in await failure(ArtifactRead(artifacts), artifact=next(iter(artifacts.stored)))
+    assert "no artifact with this ID" in await failure(ArtifactRead(artifacts), artifact=next(iter(artifacts.stored)))
 
 
 async def test_a_search_gives_numbered_passages_and_citations(artifacts: FakeArtifacts) -> None:

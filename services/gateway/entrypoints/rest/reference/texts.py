@@ -81,8 +81,8 @@ TIMELINE: Final = """
 Returns the company's events from the last 30 days, oldest first. Events of other users' private sessions require a
 `company:…` scope. With a public key, specify one of its sessions as `session_id`.
 
-* `position` is an event's number in the company's timeline and never changes. To continue, pass `next` of the previous
-  page as `after`. While `has_more` is true, a page can be short or even empty. `order=desc` returns the newest events
+* `position` is an event's number in the company's timeline and never changes. To continue, pass the previous page's
+  `next` as `after`. While `has_more` is true, a page can be short or even empty. `order=desc` returns the newest events
   first; to continue, pass `next` as `before`.
 * `Accept: text/event-stream` streams events. The stream starts after the position in `after` or `Last-Event-ID`;
   without either, it sends only new events. `id:` is the position, `event:` the type, and `data:` the whole event.

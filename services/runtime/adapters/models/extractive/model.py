@@ -224,7 +224,7 @@ def _compose(
     if _GREETING.match(question):
         return _said("Hello. Ask me about any text in this conversation, and I'll quote what it says.", request)
     if sources:
-        return _said("I couldn't find an answer in this conversation or its knowledge.", request)
+        return _said("I couldn't find an answer in this conversation or in my knowledge bases.", request)
     return _said(
         "I can only quote text from this conversation, and none of it answers your question. "
         "Paste a document, attach a knowledge base, or choose a language model for this agent.",

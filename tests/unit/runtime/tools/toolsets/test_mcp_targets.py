@@ -303,7 +303,7 @@ async def test_lists_of_tools_have_an_end_and_usable_schemas() -> None:
         return in_json(message, {"tools": [USABLE], "nextCursor": f"after {asked}"})
 
     async with target(returning({"tools": [USABLE], "nextCursor": "again"})) as server:
-        await server.unusable("a page was listed twice")
+        await server.unusable("returned the same page twice")
         assert server.methods.count("tools/list") < 6
         server.on_call = without_end
         await server.unusable("more than 50 pages")

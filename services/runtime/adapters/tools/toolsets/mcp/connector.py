@@ -167,7 +167,7 @@ async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription],
         if cursor is None:
             return tools, left_out
         if cursor in seen:
-            raise ToolFailed("the server's list of tools is endless: a page was listed twice")
+            raise ToolFailed("the server's list of tools doesn't end: the server returned the same page twice")
         seen.add(cursor)
     raise ToolFailed(f"the server's list of tools has more than {_MOST_PAGES} pages")
 
