@@ -13,6 +13,7 @@ from cli.terminal import Json, failures_explained, note, print_json, show, show_
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.keys import LONGEST_GRACE_SECONDS, SHORTEST_GRACE_SECONDS
 from services.gateway.administration import Administration
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES, ApiKey
 from services.gateway.use_cases.keys import IssuedKey
@@ -21,7 +22,6 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _ALL = "all"
 _TAKEN = "taken\n"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-_SHORTEST_GRACE, _LONGEST_GRACE = timedelta(seconds=60), timedelta(days=30)
 KeyId = Annotated[str, typer.Argument(help="ID of the key.")]
 
 
@@ -162,7 +162,7 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
 def parse_grace(text: str) -> int:
     """Parses a grace period, a duration such as `12h` or a number of seconds, and returns it in seconds."""
     duration = timedelta(seconds=int(text)) if re.fullmatch(r"[0-9]{1,9}", text) else _duration(text)
-    if duration is None or not _SHORTEST_GRACE <= duration <= _LONGEST_GRACE:
+    if duration is None or not SHORTEST_GRACE_SECONDS <= duration.total_seconds() <= LONGEST_GRACE_SECONDS:
         raise typer.BadParameter(f"Invalid grace period '{text}'. Use a duration from 60 seconds to 30d, such as 12h.")
     return int(duration.total_seconds())
 

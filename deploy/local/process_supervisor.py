@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from deploy.local.errors import PortTaken, ProcessFailed, StackError
 from deploy.local.files import tail
@@ -42,9 +43,7 @@ class ProcessSupervisor:
 
     async def start(self) -> None:
         """Starts the process and waits until it's ready. Raises StackError if it can't be started."""
-
-        async def attempt() -> None:
-            await self._bring_up(within=_FIRST_START_SECONDS)
+        attempt = partial(self._bring_up, within=_FIRST_START_SECONDS)
 
         def report(_problem: Exception, attempt: int) -> None:
             self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START.attempts}")

@@ -104,14 +104,13 @@ def written(guide: Guide, project: Path) -> Path:
 @pytest.fixture(scope="module")
 def copy(guide: Guide, written: Path) -> Path:
     """The project as the guide leaves it, with what is generated."""
-    project = written
     for generator in guide.generators:
-        run(project, sys.executable, *generator.split())
-    return project
+        run(written, sys.executable, *generator.split())
+    return written
 
 
-def touched(copy: Path) -> list[str]:
-    return [line[3:] for line in run(copy, "git", "status", "--porcelain", "-uall").splitlines()]
+def touched(project: Path) -> list[str]:
+    return [line[3:] for line in run(project, "git", "status", "--porcelain", "-uall").splitlines()]
 
 
 def test_its_changes_apply_and_are_few_lines(guide: Guide, written: Path) -> None:

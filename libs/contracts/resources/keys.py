@@ -11,6 +11,9 @@ from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
+# At least as long as gateways cache keys, since they accept a cached key.
+SHORTEST_GRACE_SECONDS: Final = 60
+LONGEST_GRACE_SECONDS: Final = 30 * 24 * 3600
 
 
 class CreateKeyBody(StrictModel):
@@ -45,8 +48,12 @@ class RotateKeyBody(StrictModel):
     expires_at: Moment | None = Field(
         default=None, description="When the new key expires. By default, it gets the same lifetime as the old key."
     )
-    # Must be at least as long as gateways cache keys, since they accept a cached key.
-    grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
+    grace_seconds: int = Field(
+        default=86_400,
+        ge=SHORTEST_GRACE_SECONDS,
+        le=LONGEST_GRACE_SECONDS,
+        description="How long the old key stays valid.",
+    )
 
 
 class Key(BaseModel):

@@ -58,7 +58,7 @@ def test_the_help_of_the_tests_is_that_of_the_command() -> None:
         ("logs --nonsense", "aes logs [OPTIONS] [SERVICE]\n"),
     ],
 )
-def test_a_usage_error_names_arguments_as_the_reference_does(command: str, usage: str) -> None:
+def test_a_usage_error_names_arguments_in_capitals(command: str, usage: str) -> None:
     refused = CliRunner().invoke(app, command.split(), prog_name="aes")
     assert refused.exit_code == 2
     assert f"Usage: {usage}" in refused.output

@@ -1,6 +1,5 @@
 """Models of queries and headers, which are parsed as strictly as bodies."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.json_schema import SkipJsonSchema
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_cursor
+from libs.contracts.findings import did_you_mean
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE
 
 MAX_LIMIT: Final = 200
@@ -83,8 +83,7 @@ def query_values(query: bytes) -> dict[str, str]:
 
 def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
     shown, message = name[:100], "unknown parameter"
-    close = difflib.get_close_matches(shown, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"known parameters: {', '.join(known) or 'none'}"
+    hint = did_you_mean(shown, known) or f"known parameters: {', '.join(known) or 'none'}"
     detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
     return ValidationFailed(f"Invalid query: {shown}: {message}.", details=[detail])
 
