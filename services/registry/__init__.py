@@ -1,1 +1,1 @@
-"""The registry: agents with their versions, toolsets, secrets, and the validation of configurations."""
+"""The registry service: stores agents, toolsets and secrets, and validates agent configurations."""

@@ -45,8 +45,5 @@ def build(settings: RegistrySettings) -> Service:
 
 
 def _asking_targets() -> FairSemaphore:
-    """Returns the permits for concurrent calls to targets.
-
-    They keep one company's slow targets from blocking all calls.
-    """
+    """Limits concurrent calls to targets, so that one company's slow targets don't block other companies."""
     return FairSemaphore(32, waiting=16, each=4)

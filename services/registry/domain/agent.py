@@ -1,4 +1,4 @@
-"""A stored agent with its versions, and the rules for who can see and change it."""
+"""Stored agents and their versions, and the rules for who can see and change them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -46,14 +46,13 @@ class StoredAgent:
 
     @property
     def usable_in_web_pages(self) -> bool:
-        """Returns whether web pages of at least one origin may use the agent by its key."""
+        """Returns whether any web page may use the agent by its key."""
         return self.is_public and bool(self.allowed_origins)
 
     def visible_to(self, caller: Identity) -> bool:
         """Returns whether the caller can see the agent.
 
-        A private agent is visible to its owner and to keys with ``company:read``. The whole company can see any other
-        agent.
+        Only the owner and keys with ``company:read`` can see a private agent.
         """
         if self.company_id != caller.company_id:
             return False
@@ -61,16 +60,16 @@ class StoredAgent:
 
     @property
     def visible_only_to(self) -> str | None:
-        """Returns the ID of the owner if the agent is private, or None if the whole company can see it."""
+        """Returns the owner's ID if the agent is private, or None if the whole company can see the agent."""
         return None if self.is_public or self.is_shared else self.owner_id
 
     def configuration(self) -> AgentConfiguration:
         return AgentConfiguration.model_validate(self.system_config)
 
     def changed(self, changes: UpdateAgentBody, now: datetime) -> "StoredAgent":
-        """Returns a copy of the agent with the changes, or the agent itself if they change nothing.
+        """Returns a copy with the changes, or the agent itself if nothing changes.
 
-        If the hash of the configuration differs, the copy is a new version.
+        If the configuration changes, the copy has a new version number.
         """
         given = {name: getattr(changes, name) for name in changes.model_fields_set}
         parts = {name: value for name, value in given.items() if name in CONFIGURATION_FIELDS}
@@ -84,7 +83,7 @@ class StoredAgent:
         return self if after == self else replace(after, updated_at=now)
 
     def public(self) -> Agent:
-        """Returns the agent in the form that the API and events contain."""
+        """Returns the agent as it appears in the API and in events."""
         return Agent(
             id=self.id,
             agent_key=self.agent_key,
@@ -127,10 +126,7 @@ def require_visible(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
 
 
 def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
-    """Returns the agent if the caller can change it.
-
-    Raises ``PermissionDenied`` if the caller can only see it, and ``AgentNotFound`` if the caller can't see it either.
-    """
+    """Returns the agent if the caller can change it. Raises ``AgentNotFound`` or ``PermissionDenied`` if not."""
     agent = require_visible(agent, caller)
     if not caller.may_write_of(agent.owner_id):
         raise PermissionDenied("Only the agent's owner or a key with company:write can change this agent.")
@@ -138,7 +134,7 @@ def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent
 
 
 def new_agent(*, agent_id: str, agent_key: str, body: CreateAgentBody, owner: Identity, now: datetime) -> StoredAgent:
-    """Returns a new agent in its first version, owned by the caller."""
+    """Returns the first version of a new agent."""
     system_config = normalised(body)
     return StoredAgent(
         id=agent_id,

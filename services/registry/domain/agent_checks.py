@@ -1,4 +1,4 @@
-"""Checks the body of an agent beyond its types: addresses, and fields that a change can't clear."""
+"""Checks agents' URLs and origins, and that updates don't set required fields to null."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The public key of an agent: a slug of its name, unique across all companies."""
+"""The public key of an agent: a slug of its name with a random suffix."""
 
 import re
 import secrets
@@ -11,7 +11,7 @@ _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 _APOSTROPHES: Final = re.compile(r"['`]")
 _MAX_LENGTH: Final = 60
 _NO_SLUG: Final = "agent"
-# The alphabet excludes characters that are easily confused, and vowels, so that no words occur.
+# Excludes characters that are easily confused, and vowels, so that suffixes don't form words.
 _SUFFIX_ALPHABET: Final = "bcdfghjkmnpqrstvwxz23456789"
 _SUFFIX_LENGTH: Final = 6
 
@@ -24,10 +24,9 @@ def slug(name: str) -> str:
 
 
 def candidates(name: str) -> Iterator[str]:
-    """Yields an endless series of keys for a new agent: the slug of its name with a random suffix.
+    """Yields possible keys for a new agent: the slug of its name with random suffixes.
 
-    Every key has a suffix. If only some had one, the suffix would reveal that another company uses the slug, and a
-    counter would reveal how many do (docs/decisions/0008).
+    A suffix only after a collision would reveal that another company uses the slug (docs/decisions/0008).
     """
     base = slug(name)
     while True:

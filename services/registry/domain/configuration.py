@@ -16,12 +16,7 @@ def knowledge_base_id(link: str | KnowledgeBaseLink) -> str:
 
 
 def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
-    """Returns the normal form of a configuration, which is stored and hashed.
-
-    Equivalent configurations have the same hash. Defaults are filled in, and optional fields without a value are
-    dropped, as are empty policies, client tools and output schemas. Tools are deduplicated. A knowledge base with
-    default settings is replaced by its ID.
-    """
+    """Returns the normal form of a configuration, so that equivalent configurations have the same hash."""
     return {
         "name": configuration.name,
         "agent_type": configuration.agent_type,
@@ -46,12 +41,12 @@ def _optional_parts(configuration: AgentConfiguration) -> dict[str, Any]:
 
 
 def config_hash(system_config: dict[str, Any]) -> str:
-    """Returns the hash of a normalized configuration: the SHA-256 of its canonical JSON (RFC 8785), in hexadecimal."""
+    """Returns the SHA-256 hash of the configuration's canonical JSON (RFC 8785), in hexadecimal."""
     return hashlib.sha256(rfc8785.dumps(system_config)).hexdigest()
 
 
 def next_version(version_number: str) -> str:
-    """Returns the version number with its patch number incremented: ``1.0.0`` → ``1.0.1``."""
+    """Increments the patch number: ``1.0.0`` → ``1.0.1``."""
     *series, last = version_number.split(".")
     return ".".join([*series, str(int(last) + 1)])
 

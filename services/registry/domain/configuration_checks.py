@@ -1,4 +1,4 @@
-"""Checks that everything a configuration refers to exists, and that its parts fit together."""
+"""Checks that the objects a configuration refers to exist, and that its parts fit together."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,7 @@ _MODEL: Final[Loc] = ("llm_config", "model")
 class World:
     """The models, tools and knowledge bases that are available to a company's agents.
 
-    ``catalogue`` is None if the runtime didn't respond. ``knowledge_bases`` is None if this installation has no
-    ingestion service.
+    ``catalogue`` is None if the runtime didn't respond. ``knowledge_bases`` is None without an ingestion service.
     """
 
     catalogue: RuntimeCatalogue | None
@@ -88,7 +87,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
 
 
 def _builtin_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks the built-in tools, whose names contain no dot."""
+    """Checks built-in tools. Their names don't contain a dot."""
     if world.catalogue is None:
         return
     known, toolsets = world.catalogue.tools, world.toolsets
@@ -112,7 +111,7 @@ def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
 
 
 def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks the tools of toolsets, whose names contain a dot: ``<toolset>.<tool>`` or ``<toolset>.*``."""
+    """Checks tools of toolsets: ``<toolset>.<tool>`` or ``<toolset>.*``."""
     toolsets = world.toolsets
     for index, tool in enumerate(configuration.tools):
         toolset, dot, name = tool.partition(".")
@@ -126,9 +125,9 @@ def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[
 
 
 def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks that each policy applies to a tool of the agent.
+    """Checks that each policy applies to a tool.
 
-    A policy for a tool that the agent lacks is an error, since the tool it was meant for would run without the policy.
+    A policy with a misspelled name is an error, because the intended tool would run without the policy.
     """
     tools = _written_out(configuration.tools, world.toolsets)
     clients = {tool.name for tool in configuration.client_tools}
@@ -140,7 +139,7 @@ def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[
                 yield error(loc, "policy_of_client_tool", message, "remove the policy")
             elif "*" in pattern:
                 yield warning(
-                    loc, "policy_unused", f"No tool of the agent matches {pattern!r}", "check the agent's tools"
+                    loc, "policy_unused", f"None of the agent's tools match {pattern!r}", "check the agent's tools"
                 )
             else:
                 hint = near(pattern, tools) or "check the agent's tools"
@@ -199,13 +198,13 @@ _CHECKS: Final[Mapping[Callable[[AgentConfiguration, World], Iterator[Finding]],
     _output_schema: frozenset({"output_schema"}),
     _knowledge_bases: frozenset({"knowledge_bases"}),
 }
-"""The parts that each check needs. If a part changes, all checks that need it run again."""
+"""The parts of a configuration that each check reads."""
 RUNTIME_PARTS: Final = _CHECKS[_runtime]
 TOOL_PARTS: Final = _CHECKS[_use_of_tools] | _CHECKS[_tool_policies]
 
 
 def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
-    """Returns the names of the agent's tools, with ``<toolset>.*`` replaced by the names of the toolset's tools."""
+    """Returns the tools' names without duplicates, with ``<toolset>.*`` expanded."""
     found: list[str] = []
     for tool in tools:
         toolset, _, name = tool.partition(".")
@@ -214,10 +213,7 @@ def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
 
 
 def _meant(tool: str, toolsets: ToolNames) -> str | None:
-    """Returns a suggestion if the name is that of a toolset, or of a tool without its toolset.
-
-    Returns None otherwise.
-    """
+    """Returns a suggestion if the name is a toolset's name, or a tool's name without its toolset."""
     if tool in toolsets:
         return f"did you mean {tool}.*?"
     owners = [f"{toolset}.{tool}" for toolset, tools in toolsets.items() if tool in tools]

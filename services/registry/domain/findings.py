@@ -42,7 +42,7 @@ def warning(loc: Loc, kind: str, message: str, hint: str | None = None) -> Findi
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The errors and warnings about a configuration. Only errors make it invalid."""
+    """The errors and warnings about a configuration. Only errors make the configuration invalid."""
 
     errors: list[ErrorDetail]
     warnings: list[ErrorDetail]

@@ -38,7 +38,7 @@ _SHAPES: Final = {
     "llm_config": "use an object, for example llm_config: {model: openai:gpt-4o-mini, temperature: 0.2}",
     "tools": "use a list of tool names, for example tools: [calculator]",
     "knowledge_bases": "use a list of knowledge base IDs, or of objects with an id",
-    "tool_policies": "use an object by tool, for example tool_policies: {calculator: {approval: always}}",
+    "tool_policies": "use an object with tool names as keys, for example {calculator: {approval: always}}",
     "client_tools": "use a list of objects, for example client_tools: [{name: open_door, parameters: {type: object}}]",
     "output_schema": "use a JSON Schema object",
 }
@@ -53,7 +53,7 @@ _TYPES: Final = {
 _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dict_type")
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
-# Another name is suggested along with the best one only if its similarity is lower by less than this.
+# Names are suggested if their similarity is within this distance of the best name's similarity.
 _CLOSE_CALL: Final = 0.15
 # Field names need a higher similarity: two common letters, as in `foo` and `tools`, aren't enough.
 _FIELD_LIKENESS: Final = 0.55
@@ -62,9 +62,9 @@ Loc = tuple[str | int, ...]
 
 
 def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float = 0.5) -> str | None:
-    """Returns ``did you mean …?`` with the known names that are closest to the word, or None.
+    """Returns ``did you mean …?`` with the known names that are most similar to the word, or None.
 
-    Names whose similarity is below ``likeness`` are ignored. ``prefix`` is prepended to each name.
+    ``likeness`` is the minimum similarity, from 0 to 1. ``prefix`` is prepended to each name.
     """
     by_folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=likeness)
@@ -78,7 +78,7 @@ def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float =
 def hint_for(
     model: type[BaseModel], loc: Loc, error_type: str, context: Mapping[str, Any], value: object
 ) -> str | None:
-    """Returns a hint on how to fix Pydantic's error at ``loc`` in a document of this model."""
+    """Returns a hint on how to fix a Pydantic error, or None. ``value`` is the invalid value."""
     field = next((step for step in reversed(loc) if isinstance(step, str)), "")
     if error_type == "extra_forbidden":
         return _unknown_field(model, loc)
@@ -99,7 +99,6 @@ def hint_for(
 
 
 def _owner(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """Returns the model that declares the last field in ``loc``."""
     return _NESTED[str(loc[0])] if len(loc) > 1 and loc[0] in _NESTED else model
 
 

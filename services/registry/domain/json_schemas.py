@@ -8,13 +8,13 @@ from libs.json_schema import SchemaInvalid, compile_schema
 from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc
 
-# The limit of RFC 8785, by which configurations are hashed.
+# The limit of RFC 8785, which configurations are hashed with.
 _LARGEST_INTEGER: Final = 2**53 - 1
 _EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
 
 
 def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Returns the errors that explain why a value isn't a self-contained JSON Schema. Doesn't fetch other documents."""
+    """Returns the errors in a JSON Schema, which must be self-contained."""
     for place in _large_integers(schema, loc):
         message = f"Integers can't exceed {_LARGEST_INTEGER}"
         return [found(place, "number_out_of_range", message, "use a smaller number")]
@@ -27,9 +27,9 @@ def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
 
 
 def object_schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Returns the errors in the JSON Schema of a tool's parameters, which must be a schema for an object.
+    """Returns the errors in the JSON Schema of a tool's parameters.
 
-    An empty schema means that the tool has no parameters.
+    The schema must describe an object, or be empty if the tool has no parameters.
     """
     if schema and schema.get("type") != "object":
         message = "A tool's parameters must be a JSON Schema for an object"

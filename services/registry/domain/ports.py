@@ -1,4 +1,4 @@
-"""Ports of the configuration checks: stored agents, toolsets, the runtime's catalog and knowledge bases."""
+"""Ports of the configuration checks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from services.registry.domain.agent import StoredAgent, StoredVersion
 
 
 class AgentReader(Protocol):
-    """Reads committed agents that aren't deleted."""
+    """Reads agents that aren't deleted."""
 
     async def get(self, agent_id: str) -> StoredAgent | None: ...
 
@@ -29,7 +29,7 @@ class AgentReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model provider. ``configured`` is true if this installation has credentials for it."""
+    """A model provider. ``configured`` is true if this installation has the provider's credentials."""
 
     name: str
     configured: bool
@@ -39,7 +39,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCatalogue:
-    """The model providers and tools of the runtime, by name."""
+    """The runtime's model providers, by name, and built-in tools."""
 
     providers: Mapping[str, Provider]
     tools: tuple[str, ...]
@@ -48,16 +48,12 @@ class RuntimeCatalogue:
 
 class RuntimeCatalogues(Protocol):
     async def current(self, caller: Identity) -> RuntimeCatalogue | None:
-        """Returns the runtime's catalog, at most half a minute old, or None if the runtime doesn't respond."""
+        """Returns the runtime's models and tools, or None if they can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseCheck:
-    """The result of checking whether knowledge bases exist.
-
-    ``missing`` contains those that the company doesn't have, and ``unchecked`` those that couldn't be checked because
-    ingestion didn't respond.
-    """
+    """The IDs of knowledge bases that don't exist (``missing``) or couldn't be checked (``unchecked``)."""
 
     missing: frozenset[str] = frozenset()
     unchecked: frozenset[str] = frozenset()
@@ -74,4 +70,4 @@ class KnowledgeBases(Protocol):
 
 class ToolsetTools(Protocol):
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
-        """Returns the names of each toolset's tools, by the name of the toolset."""
+        """Returns the tool names of each toolset, by toolset name."""

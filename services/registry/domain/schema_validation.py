@@ -1,4 +1,4 @@
-"""Validates the types, ranges and field names in a document against its schema. Each finding has a hint."""
+"""Validates the types, ranges and field names in a document."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -23,7 +23,7 @@ def is_configuration_like(document: object) -> bool:
 
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
-    """Parses the document with strict types. Returns the result, or None and all errors."""
+    """Parses the document strictly. Returns the result, or None and up to 100 errors."""
     try:
         return model.model_validate(document, strict=True), []
     except ValidationError as problem:
@@ -31,9 +31,9 @@ def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]
 
 
 def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentConfiguration, frozenset[str]] | None:
-    """Returns the configuration without the fields that have ``errors``, and the names of the removed top-level fields.
+    """Returns the configuration without its invalid fields, and the names of the removed top-level fields.
 
-    If the name or type is missing, a placeholder is filled in. Returns None if the rest is invalid, too.
+    A missing name or type is replaced with a placeholder. Returns None if the rest is invalid, too.
     """
     kept: dict[str, Any] = dict(document) if isinstance(document, Mapping) else {}
     removed = set()
@@ -64,14 +64,14 @@ def _findings(model: type[BaseModel], document: object, problem: ValidationError
 
 
 def _printable(loc: Loc) -> Loc:
-    """Makes a location safe to return. It contains field names from the caller, which can be any text."""
+    """Truncates long field names and replaces unpaired surrogates in them."""
     return tuple(
         step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc
     )
 
 
 def _is_link_branch(loc: Loc) -> bool:
-    """Returns whether Pydantic's location names the form that was tried for an item of ``knowledge_bases``."""
+    """Returns whether the location contains the type that Pydantic tried for an item of ``knowledge_bases``."""
     return loc[:1] == ("knowledge_bases",) and len(loc) >= 3
 
 

@@ -1,4 +1,4 @@
-"""A stored secret with its times. This service can't decrypt it."""
+"""Stored secrets. This service can't decrypt them."""
 
 from dataclasses import dataclass
 from datetime import datetime

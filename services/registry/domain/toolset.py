@@ -1,4 +1,4 @@
-"""A stored toolset: its configuration, the tools of its target, and its versions."""
+"""Stored toolsets and their versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,10 +45,10 @@ class ToolsetNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToolset:
-    """A version of a toolset, usually the current one.
+    """A version of a toolset.
 
-    ``config`` contains the fields of the body except the name and type. ``tools`` are the target's tools with their
-    call settings. ``warnings`` are about the latest list of tools from the target. Times have a time zone.
+    ``config`` contains the body's fields except the name and type. ``tools`` are the target's tools with their call
+    settings. ``warnings`` are about tools of the target that were skipped. Times have a time zone.
     """
 
     id: str
@@ -75,7 +75,7 @@ class StoredToolset:
     def changed(
         self, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime, warnings: Sequence[ErrorDetail] = ()
     ) -> "StoredToolset":
-        """Returns a copy with this configuration and these tools. If either differs, the copy is a new version."""
+        """Returns a copy with this configuration and these tools. If either differs, the version number increases."""
         config, found = config_of(body), settled(tools, body)
         refreshed = replace(self, refreshed_at=now, warnings=tuple(warnings))
         if (config, found) == (dict(self.config), self.tools):
@@ -83,7 +83,7 @@ class StoredToolset:
         return replace(refreshed, config=config, tools=found, version=self.version + 1, updated_at=now)
 
     def merged(self, changes: UpdateToolsetBody) -> dict[str, Any]:
-        """Returns the toolset's body with the changes applied. A field that is changed to null is removed."""
+        """Returns the toolset's body with the changes. A field that is changed to null is removed."""
         given = changes.model_dump(mode="json", exclude_unset=True)
         body = {**self._fields, **given}
         for one, other in (("document", "document_url"), ("document_url", "document")):
@@ -92,7 +92,7 @@ class StoredToolset:
         return {name: value for name, value in body.items() if value is not None}
 
     def public(self, *, with_document: bool = False) -> Toolset:
-        """Returns the toolset in the form that the API and events contain."""
+        """Returns the toolset as it appears in the API and in events."""
         body = self.body
         described = body.model_dump(mode="json")
         if not with_document:
@@ -117,10 +117,7 @@ class StoredToolset:
         )
 
     def connected(self, secrets: Mapping[str, str]) -> ConnectedToolset:
-        """Returns the toolset in the form that the runtime needs for calls.
-
-        ``secrets`` contains Base64 ciphertexts by name.
-        """
+        """Returns what the runtime needs to call the tools. ``secrets`` contains Base64 ciphertexts by name."""
         config = {name: value for name, value in self.config.items() if name != "document"}
         return ConnectedToolset(
             name=self.name,
@@ -141,7 +138,7 @@ def new_toolset(
     now: datetime,
     warnings: Sequence[ErrorDetail] = (),
 ) -> StoredToolset:
-    """Returns a new toolset in its first version."""
+    """Returns the first version of a new toolset."""
     return StoredToolset(
         id=toolset_id,
         company_id=company_id,
@@ -163,7 +160,7 @@ def config_of(body: ToolsetBody) -> dict[str, Any]:
 
 
 def settled(tools: Sequence[ConnectedTool], body: ToolsetBody) -> tuple[ConnectedTool, ...]:
-    """Returns the tools with the toolset's settings applied. Settings of a single tool override those of all tools."""
+    """Applies the toolset's settings to the tools. Settings of a single tool override those of all tools."""
     own: Mapping[str, CallSettings] = {tool.name: tool for tool in body.tools} if body.type == "http" else {}
     return tuple(_settled(tool, (own.get(tool.name), body.tool_settings.get(tool.name), body)) for tool in tools)
 
@@ -177,7 +174,7 @@ def _settled(tool: ConnectedTool, sources: Sequence[CallSettings | None]) -> Con
 
 
 def secret_names(config: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the secrets that the headers refer to, without duplicates."""
+    """Returns the names of the secrets that headers refer to, without duplicates."""
     headers = [config.get("headers", {}), *(tool.get("headers", {}) for tool in config.get("tools", ()))]
     values = [value for each in headers for value in each.values()]
     return list(dict.fromkeys(name for value in values for name in SECRET_REFERENCE.findall(value)))

@@ -1,4 +1,4 @@
-"""Checks what the types of a toolset's body don't cover: placeholders, addresses, headers and schemas."""
+"""Checks placeholders, URLs, headers and schemas of toolsets, and the tools of their targets."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,12 +35,12 @@ _OF_THE_CLIENT: Final = frozenset(
 
 
 def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDetail]:
-    """Returns the errors in a well-formed body. ``secrets`` contains the names of the company's secrets."""
+    """Returns up to 100 errors in a toolset. ``secrets`` contains the names of the company's secrets."""
     return list(islice(_errors(body, secrets), _MOST_FINDINGS))
 
 
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
-    """Returns a warning for each tool of the target that can't be used."""
+    """Returns warnings about tools of the target that can't be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
     hint = f"fix the tool on its server, or list only the tools you need in {choice}"
     return [
@@ -161,7 +161,7 @@ def _document_errors(body: OpenApiToolsetBody) -> Iterator[ErrorDetail]:
 
 def _secret_outside_headers(loc: Loc) -> ErrorDetail:
     message = "Secrets are only allowed in headers, because URLs and bodies may be logged"
-    return found(loc, "secret_outside_headers", message, "send it in a header")
+    return found(loc, "secret_outside_headers", message, "send the secret in a header")
 
 
 def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
@@ -176,7 +176,7 @@ def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
 
 
 def offer_errors(tools: Sequence[ConnectedTool]) -> Iterator[ErrorDetail]:
-    """Yields the first error in the tools that a target offers, if any."""
+    """Yields the first error in a target's tools, if any."""
     names: set[str] = set()
     if not tools:
         yield _unusable("The target doesn't offer any tools", "check allowed_tools or operations, if given")

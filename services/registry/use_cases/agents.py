@@ -39,7 +39,7 @@ class Agents:
         await self.configurations.require(command.agent, context.identity)
 
     async def create(self, transaction: Transaction, command: CreateAgent, context: CommandContext, _: None) -> None:
-        """Stores a new agent under the first key that is free. Raises ``Conflict`` if its ID is taken."""
+        """Stores a new agent. Raises ``Conflict`` if its ID is taken or no key is free."""
         agents, keys, now = PostgresAgentWriter(transaction), candidates(command.agent.name), datetime.now(UTC)
         for _attempt in range(_KEYS_TO_TRY):
             agent = new_agent(
@@ -51,10 +51,9 @@ class Agents:
         raise Conflict("No agent key is available for this name. Choose another name.")
 
     async def check_change(self, command: UpdateAgent, context: CommandContext) -> None:
-        """Checks an update.
+        """Checks the changed parts of an agent, so that an agent whose tool has disappeared can be renamed.
 
-        Only the changed parts are checked, so that an agent whose tool has disappeared can be renamed. Raises
-        ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
+        Raises ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
         """
         agent = require_writable(await self.reader.get(command.agent_id), context.identity)
         reject(agent_errors(command.changes))
@@ -62,7 +61,7 @@ class Agents:
         await self.configurations.require(after.configuration(), context.identity, command.changes.model_fields_set)
 
     async def update(self, transaction: Transaction, command: UpdateAgent, context: CommandContext, _: None) -> None:
-        """Applies the changes to the current state of the agent, which may be newer than the one that was checked."""
+        """Applies the changes to the agent's current state, which may be newer than the checked state."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         after = agent.changed(command.changes, datetime.now(UTC))
@@ -71,10 +70,7 @@ class Agents:
         transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
 
     async def delete(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
-        """Deletes an agent. Its sessions keep their copy of the configuration.
-
-        Raises ``AgentNotFound`` or ``PermissionDenied``.
-        """
+        """Deletes an agent, but not its sessions. Raises ``AgentNotFound`` or ``PermissionDenied``."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         await agents.delete(agent, datetime.now(UTC))

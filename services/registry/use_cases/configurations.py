@@ -44,7 +44,7 @@ class NotAConfiguration(ValidationFailed):
 
 
 class NormalizedConfiguration(BaseModel):
-    """A valid configuration in normal form. ``agent_id`` is set if it belongs to a stored agent."""
+    """A valid configuration in normal form. ``agent_id`` is set if a stored agent has this configuration."""
 
     agent_config: dict[str, Any]
     config_hash: str
@@ -52,7 +52,7 @@ class NormalizedConfiguration(BaseModel):
 
 
 def parse_or_reject(model: type[M], document: object) -> M:
-    """Parses the document. Raises ``InvalidConfiguration`` with all errors if it doesn't match the model."""
+    """Parses the document. Raises ``InvalidConfiguration``."""
     parsed, errors = parse(model, document)
     if parsed is None:
         raise InvalidConfiguration(errors)
@@ -67,10 +67,7 @@ class Configurations:
     toolsets: ToolsetTools
 
     async def validate(self, document: object, caller: Identity) -> ValidationReport:
-        """Returns all findings about a configuration.
-
-        Raises ``NotAConfiguration`` if the document doesn't look like one.
-        """
+        """Returns the errors and warnings about a configuration. Raises ``NotAConfiguration``."""
         if not is_configuration_like(document):
             raise NotAConfiguration(
                 "The body isn't an agent configuration. Send an object with at least name and agent_type."
@@ -97,7 +94,7 @@ class Configurations:
         )
 
     async def normalize(self, document: object, caller: Identity) -> NormalizedConfiguration:
-        """Returns the given configuration, or that of a stored agent, in normal form.
+        """Returns a configuration, or the configuration of a stored agent, in normal form.
 
         Raises ``NotAConfiguration``, ``InvalidConfiguration`` or ``AgentNotFound``.
         """
@@ -116,10 +113,7 @@ class Configurations:
         return NormalizedConfiguration(agent_config=system_config, config_hash=config_hash(system_config))
 
     async def require(self, configuration: AgentConfiguration, caller: Identity, parts: Parts = None) -> None:
-        """Raises ``InvalidConfiguration`` if one of these parts refers to something that doesn't exist.
-
-        If ``parts`` is None, all parts are checked.
-        """
+        """Raises ``InvalidConfiguration`` if these parts have errors. None stands for all parts."""
         findings = await self._findings(configuration, caller, parts)
         reject(findings.errors)
 
@@ -133,10 +127,7 @@ class Configurations:
         return await self.agents.get_by_key(reference.agent_key or "")
 
     async def _findings(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> Findings:
-        """Returns findings about these parts.
-
-        Queries the other services concurrently, and only those that the parts need.
-        """
+        """Checks these parts. Calls only the services that the parts need."""
         world = await asyncio.gather(
             self._catalogue(caller, parts),
             self._tool_names(configuration, caller, parts),

@@ -1,4 +1,4 @@
-"""Reads toolsets for the runtime and for callers, and calls single tools."""
+"""Reads toolsets and calls their tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
 from services.registry.domain.toolset import ToolsetNotFound, secret_names
 
-# Limits single calls, because the caller keeps a connection open until the call ends.
+# The caller keeps a connection open until the call ends.
 _LONGEST_TRIAL_SECONDS: Final = 120.0
 
 
@@ -33,7 +33,7 @@ class ReadToolsets:
     runtime: HttpToolsetRuntime
 
     async def connected(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
-        """Returns toolsets with everything that is needed to call their tools. Missing toolsets are omitted."""
+        """Returns toolsets with the ciphertexts of their secrets. Toolsets that don't exist are omitted."""
         found = await self.toolsets.versions(company_id, wanted)
         names = dict.fromkeys(name for toolset in found for name in secret_names(toolset.config))
         secrets = await self.secrets.ciphertexts(company_id, list(names))
@@ -55,10 +55,7 @@ class ReadToolsets:
         raise ToolsetNotFound()
 
     async def tools(self, caller: Identity, *, limit: int, offset: int) -> ToolPage:
-        """Returns the built-in tools, followed by those of the company's toolsets.
-
-        Raises ``ServiceUnavailable`` if the runtime doesn't return its tools.
-        """
+        """Returns the built-in tools, then the tools of the company's toolsets. Raises ``ServiceUnavailable``."""
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:
             raise ServiceUnavailable(

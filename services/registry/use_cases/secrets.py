@@ -13,10 +13,7 @@ from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
 
 
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
-    """Stores a secret. If it's new, its ID is the command's ID.
-
-    Raises ``Conflict`` if the company has too many secrets.
-    """
+    """Stores a secret. Raises ``InvalidRequest``, or ``Conflict`` if the company has too many secrets."""
     try:
         ciphertext = base64.b64decode(command.ciphertext, validate=True)
     except (binascii.Error, ValueError):

@@ -33,10 +33,7 @@ from services.registry.use_cases.configurations import parse_or_reject
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """A toolset's checked body, the tools of its target, and warnings about tools that were skipped.
-
-    ``based_on`` is the version of the toolset when it was read.
-    """
+    """A checked toolset with its target's tools. ``based_on`` is the toolset's version when it was read."""
 
     body: ToolsetBody
     tools: Sequence[ConnectedTool]
@@ -46,10 +43,7 @@ class FoundTools:
 
 @dataclass(frozen=True, slots=True)
 class Toolsets:
-    """Creates, updates, refreshes and deletes toolsets.
-
-    ``permits`` limits concurrent calls to targets and shares them fairly among companies.
-    """
+    """Changes toolsets. ``permits`` limits concurrent calls to targets and shares them fairly among companies."""
 
     reader: PostgresToolsetReader
     secrets: PostgresSecretReader
@@ -57,10 +51,7 @@ class Toolsets:
     permits: FairSemaphore
 
     async def check_new(self, command: CreateToolset, context: CommandContext) -> FoundTools:
-        """Checks a new toolset and reads its target's tools.
-
-        Raises ``Conflict`` if the name is taken, and the errors of ``_find``.
-        """
+        """Checks a new toolset. Raises ``Conflict`` if its name is taken, and the errors of ``_find``."""
         body = command.toolset.root
         if await self.reader.get(context.identity.company_id, body.name) is not None:
             raise Conflict(f"A toolset named {body.name!r} already exists.")
@@ -69,7 +60,7 @@ class Toolsets:
     async def create(
         self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
     ) -> None:
-        """Stores a new toolset, whose ID is the command's ID. Raises ``Conflict``."""
+        """Stores a new toolset. Raises ``Conflict``."""
         toolset = new_toolset(
             toolset_id=context.command_id,
             company_id=context.identity.company_id,
@@ -98,7 +89,7 @@ class Toolsets:
         context: CommandContext,
         found: FoundTools,
     ) -> None:
-        """Stores an update or refresh, as a new version if the configuration or the tools differ.
+        """Stores an update or a refresh.
 
         Raises ``ToolsetNotFound``, or ``Conflict`` if the toolset was changed after it was read.
         """
@@ -119,11 +110,10 @@ class Toolsets:
         transaction.emit(ToolsetDeleted(name=toolset.name), subject=toolset.id)
 
     async def _find(self, body: ToolsetBody, caller: Identity, *, based_on: int, check_settings: bool) -> FoundTools:
-        """Checks the body of a toolset and reads its target's tools.
+        """Checks a toolset and reads its target's tools.
 
-        If ``check_settings`` is true, settings of tools that the target doesn't have are an error. Raises
-        ``InvalidConfiguration``, ``RateLimited``, the target's error, or an outage error if the runtime doesn't
-        respond.
+        With ``check_settings``, settings for a missing tool are an error. Raises ``InvalidConfiguration``,
+        ``RateLimited``, and the errors of ``HttpToolsetRuntime.discover``.
         """
         reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
         config = config_of(body)
@@ -135,7 +125,7 @@ class Toolsets:
             async with self.permits.acquire(caller.company_id):
                 offered = await self.runtime.discover(connected, caller)
         except QueueFull as full:
-            message = f"Your company already has {full.waiting} toolsets waiting for their tools. Try again later."
+            message = f"Your company already has {full.waiting} toolset changes in progress. Try again later."
             raise RateLimited(message, retry_after=5) from None
         unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
         reject([*offer_errors(offered.tools), *unknown])

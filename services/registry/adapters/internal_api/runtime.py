@@ -1,4 +1,4 @@
-"""Reads the runtime's models and tools, and reaches the targets of toolsets through the runtime."""
+"""Reads the runtime's models and tools, and calls the targets of toolsets through the runtime."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,10 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class HttpRuntimeCatalogues:
-    """Reads the runtime's catalog of models and tools, and caches it for half a minute.
-
-    All callers share one copy, since a runtime offers every company the same models and tools.
-    """
+    """Reads and caches the runtime's models and tools, which are the same for every company."""
 
     def __init__(self, calls: UpstreamClient, monotonic: Callable[[], float]) -> None:
         self._calls = calls
@@ -87,7 +84,7 @@ def _catalogue(models: dict[str, Any], tools: dict[str, Any]) -> RuntimeCatalogu
 
 
 class HttpToolsetRuntime:
-    """Reaches the targets of toolsets through the runtime, the only service that calls them."""
+    """Calls the targets of toolsets through the runtime, the only service that may call them."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
@@ -98,7 +95,7 @@ class HttpToolsetRuntime:
         return DiscoveredTools.model_validate_json(found)
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Calls a tool, at most once."""
+        """Calls a tool at most once."""
         reply = await self._post("/internal/toolsets/call", call, caller, deadline=_CALL_SECONDS, once=True)
         return CallToolReply.model_validate_json(reply)
 

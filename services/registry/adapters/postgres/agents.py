@@ -28,7 +28,7 @@ _VERSION_COLUMNS: Final = "version_number, config_hash, system_config, created_b
 
 
 class PostgresAgentReader:
-    """Reads committed agents. Every read is a single statement, so that it sees one snapshot."""
+    """Reads agents that aren't deleted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -88,10 +88,7 @@ class PostgresAgentWriter:
         self._agents = Versioned(self._connection, "agents", "agent_versions", "agent_id", "version_number")
 
     async def add(self, agent: StoredAgent) -> bool:
-        """Stores a new agent with its first version. Returns False if its key is taken.
-
-        Waits for a concurrent transaction that adds the same key. Raises ``Conflict`` if the ID is taken.
-        """
+        """Stores a new agent. Returns False if its key is taken. Raises ``Conflict`` if its ID is taken."""
         origin = {each: getattr(agent, each) for each in ("id", "agent_key", "company_id", "owner_id", "created_at")}
         if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):
             return True
@@ -100,7 +97,7 @@ class PostgresAgentWriter:
         return False
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
-        """Locks the agent until the end of the transaction. Returns None if there's no such agent."""
+        """Locks the agent until the end of the transaction. Returns None if the agent doesn't exist."""
         if "\x00" in agent_id:
             return None
         await self._agents.lock("id = %(id)s", {"id": agent_id})
@@ -108,7 +105,7 @@ class PostgresAgentWriter:
         return _agent_of(rows[0]) if rows else None
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
-        """Stores the new state of a locked agent. If its version number has changed, also stores a new version."""
+        """Stores the new state of a locked agent, and a new version if the version number has changed."""
         version = _version_row(after, changed_by)
         await self._agents.save(after.id, _head_of(after), version, before=before.version_number)
 
@@ -120,7 +117,7 @@ class PostgresAgentWriter:
 
 
 def _head_of(agent: StoredAgent) -> dict[str, Any]:
-    """Returns the values of the head row's columns that can change, except the version number."""
+    """Returns the columns of ``agents`` that can change, except the version number."""
     names = ("is_public", "is_shared", "origin_url", "entry_point", "updated_at")
     return {**{name: getattr(agent, name) for name in names}, "allowed_origins": list(agent.allowed_origins)}
 

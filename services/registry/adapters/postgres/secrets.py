@@ -1,4 +1,4 @@
-"""Stores the ciphertexts of secrets in PostgreSQL. This service has no key to decrypt them."""
+"""Stores encrypted secrets in PostgreSQL. This service can't decrypt them."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _DELETE: Final = f"""
 
 
 class PostgresSecretReader:
-    """Reads companies' secrets, except deleted ones."""
+    """Reads secrets that aren't deleted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,7 +55,7 @@ class PostgresSecretReader:
         return frozenset(name for (name,) in rows)
 
     async def ciphertexts(self, company_id: str, names: Sequence[str]) -> Mapping[str, str]:
-        """Returns the Base64 ciphertexts of the secrets with these names. Secrets that don't exist are omitted."""
+        """Returns Base64 ciphertexts by name. Secrets that don't exist are omitted."""
         if not names:
             return {}
         rows = await self._database.execute(
@@ -74,9 +74,9 @@ class PostgresSecretWriter:
     async def put(
         self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
     ) -> StoredSecret:
-        """Stores a secret under this ID. If the name already exists, replaces the value of that secret.
+        """Stores a new secret, or replaces the value of the secret with this name.
 
-        Raises ``Conflict`` if the company already has the maximum number of secrets.
+        Raises ``Conflict`` if the company already has ``most`` secrets.
         """
         await lock_company(self._connection, "secrets", company_id)
         replaced = await fetch_records(self._connection, _REPLACE, (ciphertext, now, company_id, name))
@@ -87,7 +87,7 @@ class PostgresSecretWriter:
         return StoredSecret(**row)
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
-        """Deletes a secret's ciphertext. Returns None if there's no such secret."""
+        """Deletes a secret. Returns None if the secret doesn't exist."""
         if "\x00" in name:
             return None
         rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))

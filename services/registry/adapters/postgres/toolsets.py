@@ -33,7 +33,7 @@ _BY_NAME: Final = Order(("t.name",), ("text",), descending=False)
 
 
 class PostgresToolsetReader:
-    """Reads companies' toolsets, except deleted ones."""
+    """Reads toolsets that aren't deleted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,10 +45,7 @@ class PostgresToolsetReader:
         return _toolset_of(rows[0]) if rows else None
 
     async def versions(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[StoredToolset]:
-        """Returns the toolsets with these names, each in the given version or the current one.
-
-        Missing ones are omitted.
-        """
+        """Returns the wanted toolsets that exist. A version of None stands for the current version."""
         named = [(name, version) for name, version in wanted if "\x00" not in name]
         if not named:
             return []
@@ -68,7 +65,7 @@ class PostgresToolsetReader:
         return page.map(_toolset_of)
 
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
-        """Returns the names of each toolset's tools, by the name of the toolset."""
+        """Returns the tool names of each toolset, by toolset name."""
         rows = await self._database.execute(f"SELECT t.name, v.tool_names {_LIVE}", {"company": company_id})
         return {name: tuple(tools) for name, tools in rows}
 
@@ -77,7 +74,7 @@ class PostgresToolsetReader:
         return int(await self._database.value(query, {"company": company_id}))
 
     async def tools(self, company_id: str, *, limit: int, offset: int) -> list[tuple[str, ConnectedTool]]:
-        """Returns the tools of all toolsets, each with the name of its toolset, sorted by that name."""
+        """Returns pairs of a toolset's name and a tool, sorted by toolset name."""
         rows = await self._database.execute(
             f"""SELECT live.name, tool.value FROM (SELECT t.name, v.tools {_LIVE}) AS live
                 CROSS JOIN LATERAL json_array_elements(live.tools) WITH ORDINALITY AS tool (value, position)
@@ -95,10 +92,7 @@ class PostgresToolsetWriter:
         self._toolsets = Versioned(self._connection, "toolsets", "toolset_versions", "toolset_id", "version")
 
     async def add(self, toolset: StoredToolset, created_by: str, *, most: int) -> None:
-        """Stores a new toolset.
-
-        Raises ``Conflict`` if its name is taken or the company has the maximum number of toolsets.
-        """
+        """Stores a toolset. Raises ``Conflict`` if its name is taken or the company has ``most`` toolsets."""
         await lock_company(self._connection, "toolsets", toolset.company_id)
         origin = {each: getattr(toolset, each) for each in ("id", "company_id", "name", "type", "created_at")}
         if not await self._toolsets.add({**origin, **_head_of(toolset)}, _version_row(toolset, created_by)):
@@ -106,7 +100,7 @@ class PostgresToolsetWriter:
         await require_room(self._connection, "toolsets", toolset.company_id, most)
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:
-        """Locks the toolset until the end of the transaction. Returns None if there's no such toolset."""
+        """Locks the toolset until the end of the transaction. Returns None if the toolset doesn't exist."""
         if "\x00" in name:
             return None
         given = {"company": company_id, "name": name}
@@ -115,7 +109,7 @@ class PostgresToolsetWriter:
         return _toolset_of(rows[0]) if rows else None
 
     async def save(self, before: StoredToolset, after: StoredToolset, changed_by: str) -> None:
-        """Stores the new state of a locked toolset. If its version number has changed, also stores a new version."""
+        """Stores the new state of a locked toolset, and a new version if the version number has changed."""
         superseded = {"superseded_at": after.updated_at}
         version = _version_row(after, changed_by)
         await self._toolsets.save(after.id, _head_of(after), version, before=before.version, superseded=superseded)
@@ -126,7 +120,7 @@ class PostgresToolsetWriter:
 
 
 def _head_of(toolset: StoredToolset) -> dict[str, Any]:
-    """Returns the values of the head row's columns that can change, except the version number."""
+    """Returns the columns of ``toolsets`` that can change, except the version number."""
     warnings = Json([warning.model_dump() for warning in toolset.warnings])
     return {"updated_at": toolset.updated_at, "refreshed_at": toolset.refreshed_at, "warnings": warnings}
 

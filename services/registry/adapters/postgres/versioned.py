@@ -1,4 +1,4 @@
-"""Stores versioned entities. A head row refers to the current version, and each version has its own row."""
+"""Stores versioned entities: a head row with the current version number, and a row for each version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ Row = Mapping[str, Any]
 class Versioned:
     """Changes versioned entities in a connection's transaction.
 
-    ``reference`` is the column that links a version to its head. ``number`` is the column of the version number in both
-    tables.
+    ``heads`` and ``versions`` are the tables. ``reference`` is the column of ``versions`` that contains the ID of the
+    head row. ``number`` is the column of the version number in both tables.
     """
 
     connection: Connection
@@ -34,8 +34,7 @@ class Versioned:
     async def lock(self, condition: str, given: Row) -> None:
         """Locks the head row of an entity.
 
-        Read the entity in a separate statement: a join that waited for the lock would miss a version added in the
-        meantime.
+        Read the entity after this call: a join in the same statement would miss a version added during the wait.
         """
         await self.connection.execute(f"SELECT 1 FROM {self.heads} WHERE {condition} FOR UPDATE", given)
 
@@ -52,7 +51,7 @@ class Versioned:
         await self._update(self.heads, {**head, self.number: number}, {"id": thing_id})
 
     async def delete(self, thing_id: str, tombstone: Row) -> None:
-        """Deletes the versions of an entity. Its head row stays as a tombstone."""
+        """Deletes the versions of an entity. The head row is kept as a tombstone."""
         await self.connection.execute(f"DELETE FROM {self.versions} WHERE {self.reference} = %s", (thing_id,))
         await self._update(self.heads, tombstone, {"id": thing_id})
 
@@ -70,17 +69,14 @@ class Versioned:
 
 
 async def lock_company(connection: Connection, table: str, company_id: str) -> None:
-    """Locks the company until the end of the transaction.
-
-    Without the lock, two concurrent creations could both find the count below the limit.
-    """
+    """Locks the company until the end of the transaction, so that concurrent requests can't exceed a limit."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{table} of {company_id}",))
 
 
 async def require_room(connection: Connection, table: str, company_id: str, most: int) -> None:
-    """Raises ``Conflict`` if the company has more than ``most`` undeleted rows in the table, including the new one.
+    """Raises ``Conflict`` if the company has more than ``most`` rows, including the new one.
 
-    The caller must hold the company's lock.
+    The caller must have called ``lock_company``.
     """
     query = f"SELECT count(*) FROM {table} WHERE company_id = %s AND deleted_at IS NULL"
     if await fetch_value(connection, query, (company_id,)) > most:

@@ -41,10 +41,7 @@ def _reads(agents: AgentReader) -> APIRouter:
     async def list_agents(
         who: Caller, limit: Annotated[int | None, Query(ge=1, le=201)] = None, offset: Offset = 0
     ) -> list[Agent]:
-        """Returns a page of agents.
-
-        ``limit`` may exceed the maximum length of a page by one, so that callers can check whether there's a next page.
-        """
+        """Lists agents. ``limit`` may exceed a page's maximum by one, to detect whether there's a next page."""
         return [agent.public() for agent in await agents.visible_to(who, limit=limit, offset=offset)]
 
     @router.get("/by-key/{agent_key}")
@@ -53,10 +50,7 @@ def _reads(agents: AgentReader) -> APIRouter:
 
     @router.get("/public/{agent_key}")
     async def get_public_agent(agent_key: str, _: Caller, in_web_pages: bool = True) -> Agent:
-        """Returns a public agent by its key.
-
-        With ``in_web_pages``, web pages must be allowed to use the agent by its key.
-        """
+        """Returns a public agent. With ``in_web_pages``, the agent must also allow web pages to use it."""
         agent = await agents.get_by_key(agent_key)
         if agent is None or not (agent.usable_in_web_pages if in_web_pages else agent.is_public):
             raise AgentNotFound()

@@ -39,7 +39,7 @@ def serve_toolsets(
 
 
 def for_the_runtime(reading: ReadToolsets) -> APIRouter:
-    """Returns the route with which the runtime reads the toolsets of a turn. No other service receives ciphertexts."""
+    """Returns the route from which the runtime reads toolsets. No other service receives ciphertexts."""
     router = APIRouter()
 
     @router.get("/internal/toolsets")
@@ -48,7 +48,7 @@ def for_the_runtime(reading: ReadToolsets) -> APIRouter:
         name: Annotated[list[str], Query(min_length=1, max_length=200)],
         version: Annotated[list[int], Query(max_length=200)] = [],  # noqa: B006
     ) -> ConnectedToolsets:
-        """Returns toolsets of the caller's company by name, each in the given version or the current one."""
+        """Returns the company's toolsets by name, in the given versions or the current ones."""
         if version and len(version) != len(name):
             raise InvalidRequest("Give a version for every name, or for none.")
         versions: list[int | None] = [*version] or [None] * len(name)
@@ -76,7 +76,7 @@ def _reads(toolsets: PostgresToolsetReader, reading: ReadToolsets) -> APIRouter:
 
     @router.get("/tools")
     async def list_all_tools(who: Caller, limit: Limit = 50, offset: Offset = 0) -> ToolPage:
-        """Returns the built-in tools, followed by those of the company's toolsets."""
+        """Returns the built-in tools, then the tools of the company's toolsets."""
         return await reading.tools(who, limit=limit, offset=offset)
 
     return router

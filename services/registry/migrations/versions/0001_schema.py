@@ -1,4 +1,4 @@
-"""Creates the tables of agents and toolsets, of their versions, and of secrets."""
+"""Creates the tables for agents, toolsets, their versions, and secrets."""
 
 from alembic import op
 
@@ -53,7 +53,7 @@ AGENTS = (
     """,
 )
 TOOLSETS = (
-    # warnings: the warnings about the tools in the target's latest list.
+    # warnings: about tools of the target that were skipped.
     """
     CREATE TABLE toolsets (
         id text CONSTRAINT pk_toolsets PRIMARY KEY,
