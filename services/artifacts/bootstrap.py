@@ -115,7 +115,7 @@ def _follow(service: Service, wake_deleted: Wake) -> None:
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
-    """Starts the store and waits up to two seconds for it. After that, only work that needs the store is delayed."""
+    """Returns a function that starts the store, but waits at most two seconds, so that an outage doesn't block it."""
     waiting: set[asyncio.Task[None]] = set()
 
     async def until_started() -> None:

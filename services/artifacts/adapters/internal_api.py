@@ -1,4 +1,4 @@
-"""Reads sessions from the runtime, and document texts from ingestion, over their internal APIs."""
+"""Reads sessions from the runtime, and document texts from ingestion."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _DEADLINE_SECONDS = 4.0
 
 
 class HttpDocuments:
-    """Reads the texts of documents from the ingestion service, which indexes them. Raises ``ServiceUnavailable``."""
+    """Reads the texts of documents from the ingestion service. Raises ``ServiceUnavailable``."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls

@@ -1,4 +1,4 @@
-"""Artifacts of sessions: their records, and the strategies for processing them."""
+"""Artifacts and their sessions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ class KnownSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
-    """A new artifact whose bytes are in the object store. ``metadata`` is final if ``status`` is ready."""
+    """A new artifact whose bytes are in the object store."""
 
     id: str
     session_id: str
@@ -92,11 +92,11 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
-    """An artifact as it's stored. ``size`` is in bytes; ``progress`` is the percentage of processing that is done."""
+    """A stored artifact. ``size`` is in bytes, and ``progress`` is a percentage."""
 
     id: str
     blob_id: str
-    """The blob that contains the artifact's bytes, or "" if the artifact is deleted but its copy isn't settled yet."""
+    """The blob that contains the artifact's bytes, or "" if the artifact is deleted."""
     session_id: str
     company_id: str
     owner_id: str
@@ -140,10 +140,7 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """A claimed job: an artifact whose tables are to be read.
-
-    ``lease`` is required to record the result. ``attempt`` counts from 1.
-    """
+    """A claimed artifact whose tables must be read. ``attempt`` counts from 1."""
 
     artifact: StoredArtifact
     correlation_id: str

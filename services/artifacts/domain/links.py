@@ -14,7 +14,7 @@ _EXPIRES: Final = "expires"
 _SIGNATURE: Final = "signature"
 _PURPOSE: Final = b"links to artifacts"
 LINK_LABEL: Final = "x-label"
-"""The parameter of an S3 server's link that contains the link's label."""
+"""The query parameter that contains the artifact's ID if an S3 server serves the link."""
 Parameters = Sequence[tuple[str, str]]
 """The query parameters in order, including repeated ones."""
 
@@ -22,8 +22,8 @@ Parameters = Sequence[tuple[str, str]]
 class LinkSigner:
     """Signs links and checks their signatures.
 
-    The signature covers the artifact and every parameter, so that none can be changed, added or removed. Links that are
-    signed with a secret in ``accepted`` (the next and previous secrets) are valid, too.
+    A signature covers the artifact and every parameter. ``accepted`` contains further secrets with which links may have
+    been signed.
     """
 
     def __init__(self, secret: str, *accepted: str) -> None:
@@ -52,15 +52,12 @@ def _signature(key: bytes, artifact_id: str, parameters: Parameters) -> str:
 
 
 def link_path(artifact_id: str) -> str:
-    """Returns the path of a link that this service serves, below the public address."""
+    """Returns the path of a link that this service serves."""
     return f"/api/v1/artifacts/{artifact_id}/content/"
 
 
 def artifact_of(url: str) -> str | None:
-    """Returns the ID of the artifact that a link refers to, even if the link has expired.
-
-    The ID is in the link's path, or in its label if the object store serves the link.
-    """
+    """Returns the ID of the artifact that a link refers to, even if the link has expired."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,7 +1,6 @@
-"""Copies of artifacts in the company's files, which ingestion stores.
+"""Copies of artifacts in the company's files.
 
-The state of a copy is ``copying`` or ``removing`` from the commit that records the command to ingestion until ingestion
-has answered.
+A copy is ``copying`` or ``removing`` while a command to ingestion is unanswered.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ PlatformState = Literal["none", "copied"] | InFlightState
 class CopyState:
     """An artifact and the state of its copy.
 
-    ``file_id`` is the ID of the copy. It's kept after the copy has been removed.
+    ``file_id`` is the ID of the copy. The ID is kept after the copy has been removed.
     """
 
     artifact: StoredArtifact
@@ -29,7 +28,7 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundCommand:
-    """An unanswered command to ingestion. ``copy.state`` determines whether it's a copy or a removal."""
+    """An unanswered command to ingestion: a copy or a removal, depending on ``copy.state``."""
 
     command_id: str
     copy: CopyState

@@ -17,7 +17,7 @@ _COMMIT_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class PeriodicWork:
-    """Work that repeats until there's nothing left to do, and then runs every ``seconds`` and whenever it's woken."""
+    """Work that runs every ``seconds`` and when woken, each time until nothing is left to do."""
 
     name: str
     work: Callable[[], Awaitable[int]]
@@ -25,7 +25,7 @@ class PeriodicWork:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Makes the work run soon. Call this in the transaction that creates something to do."""
+        """Makes the work run soon. Call this in the transaction that creates work."""
         asyncio.get_running_loop().call_later(_COMMIT_SECONDS, self._woken.set)
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Finds the sessions and artifacts that the caller may use. All others count as missing."""
+"""Finds the sessions and artifacts that the caller may use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from services.artifacts.domain.links import LinkSigner, Parameters
 class SessionAccess:
     """Finds sessions.
 
-    Each session is looked up only once, since its owner never changes and an event reports its deletion.
+    Each session is looked up only once: its owner never changes, and an event reports its deletion.
     """
 
     known: PostgresSessions
@@ -55,10 +55,7 @@ class ArtifactAccess:
     clock: Callable[[], float]
 
     async def readable(self, caller: Identity, artifact_id: str, session_id: str | None = None) -> StoredArtifact:
-        """Returns the artifact if the caller may read it.
-
-        Raises ``ArtifactNotFound`` if it doesn't exist, the caller can't see it, or it belongs to another session.
-        """
+        """Returns an artifact that the caller may read, from this session if given. Raises ``ArtifactNotFound``."""
         artifact = await self.artifacts.get(artifact_id) if is_id(artifact_id) else None
         if artifact is None or not artifact.session.readable_by(caller):
             raise ArtifactNotFound
@@ -67,10 +64,7 @@ class ArtifactAccess:
         return artifact
 
     async def by_link(self, artifact_id: str, parameters: Parameters) -> StoredArtifact:
-        """Returns the artifact that a link refers to, without a caller.
-
-        Raises ``AuthenticationFailed`` if the link is invalid or has expired, and ``ArtifactNotFound``.
-        """
+        """Returns the artifact that a link refers to. Raises ``AuthenticationFailed`` or ``ArtifactNotFound``."""
         self.signer.check(artifact_id, parameters, self.clock())
         artifact = await self.artifacts.get(artifact_id)
         if artifact is None:

@@ -1,6 +1,6 @@
 """Copies artifacts created by agents to the company's files, and removes these copies.
 
-Both use cases send a command to ingestion. The caller's command ends when ingestion has answered.
+The service sends a command to ingestion. The caller's command ends when ingestion has answered.
 """
 
 from dataclasses import dataclass, replace
@@ -31,10 +31,7 @@ _AT_ONCE: Final = 100
 
 
 async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext) -> None:
-    """Starts copying an artifact. If there's already a copy, the command ends immediately.
-
-    Raises ``ArtifactNotFound`` and ``Conflict``.
-    """
+    """Starts copying an artifact, unless it's already copied. Raises ``ArtifactNotFound`` or ``Conflict``."""
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.artifact.origin != "generated":
@@ -52,9 +49,9 @@ async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlat
 async def remove_from_platform(
     transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
 ) -> None:
-    """Starts removing the copy of an artifact. If it has already been removed, the command ends immediately.
+    """Starts removing an artifact's copy, unless it's already removed.
 
-    Raises ``ArtifactNotFound`` and ``Conflict``.
+    Raises ``ArtifactNotFound`` or ``Conflict``.
     """
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
@@ -93,7 +90,7 @@ async def finish_removal(transaction: Transaction, event: FileDeleted, envelope:
 
 
 async def handle_rejection(transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
-    """Handles the rejection of a command to ingestion, and rejects the callers' commands that are waiting for it."""
+    """Handles ingestion's rejection of a command by rejecting the callers' commands that wait for it."""
     if envelope.causation_id is None:
         return
     writer, error = PostgresPlatformWriter(transaction), event.error
@@ -114,12 +111,12 @@ async def handle_rejection(transaction: Transaction, event: CommandRejected, env
 
 @dataclass(frozen=True, slots=True)
 class ResendCommands:
-    """Sends unanswered commands again with the same ID. Ingestion executes each command once and repeats its answer."""
+    """Sends unanswered commands to ingestion again. Their IDs stay the same, so that each is executed once."""
 
     outbox: Outbox
 
     async def __call__(self) -> int:
-        """Sends the commands again and returns their number."""
+        """Returns the number of commands sent."""
         async with self.outbox.transaction() as transaction:
             commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
             for command in commands:
@@ -132,7 +129,7 @@ async def _locked(writer: PostgresPlatformWriter, command: Any, context: Command
     copy = await writer.lock(command.artifact_id)
     if copy is None or copy.artifact.session_id != command.session_id:
         raise ArtifactNotFound
-    # The same error as for a missing artifact, so that it doesn't reveal that the artifact exists.
+    # Raise the same error as for a missing artifact, so that the error doesn't reveal that the artifact exists.
     if not copy.artifact.session.writable_by(context.identity):
         raise ArtifactNotFound
     return copy

@@ -16,10 +16,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeleteSessionArtifacts:
-    """Deletes the artifacts of a session.
-
-    ``on_deleted`` is called if the object store has bytes to delete.
-    """
+    """Deletes the artifacts of a session. ``on_deleted`` is called if there were any."""
 
     on_deleted: Callable[[], None]
 

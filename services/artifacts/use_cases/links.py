@@ -15,9 +15,9 @@ from services.artifacts.domain.links import LinkSigner, link_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Creates links. The object store signs them if callers can reach it over HTTP; otherwise, this service does.
+    """Creates links to the object store, or to the gateway if callers can't reach the store over HTTP.
 
-    ``public_url`` is the gateway's URL for callers. ``seconds`` is the lifetime of links.
+    ``public_url`` is the gateway's URL. ``seconds`` is how long links are valid.
     """
 
     store: ObjectStore

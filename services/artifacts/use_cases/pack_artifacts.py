@@ -44,7 +44,7 @@ class PackArtifacts:
     open_content: OpenContent
 
     async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
-        """Returns the stream of the archive's bytes. Errors are raised before the first byte."""
+        """Returns the stream of the archive's bytes. Raises ``SessionNotFound`` or ``StoreUnavailable``."""
         await self.sessions.readable(session_id, caller)
         pieces = self._pieces(await self.artifacts.all(session_id))
         # Detect an unreachable store while an error can still be returned.
@@ -58,7 +58,7 @@ class PackArtifacts:
             for artifact, name in zip(artifacts, names, strict=True):
                 content = await self.open_content(artifact)
                 entry = zipfile.ZipInfo(name, _moment(artifact.created_at))
-                # Don't compress the members: most file types already are compressed, and it would use all the CPU.
+                # Don't compress the members: most file types are compressed, and compression would use all the CPU.
                 with archive.open(entry, "w") as member:
                     async with aclosing(content):
                         async for piece in content:

@@ -24,9 +24,9 @@ class OpenContent:
     store: ObjectStore
 
     async def __call__(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
-        """Opens the content of an artifact. The caller must close it.
+        """Opens an artifact's content, which the caller must close.
 
-        Raises ``StoreUnavailable`` and ``BytesMissing``.
+        Raises ``StoreUnavailable`` or ``BytesMissing``.
         """
         try:
             return await self.store.open(original_key(artifact.blob_id), start=start, length=length)
@@ -42,8 +42,8 @@ class PreviewTables:
     async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
         """Returns the first rows of each table in an artifact.
 
-        Raises ``UnsupportedMediaType`` if the file contains no tables, and ``Conflict`` if they haven't been read yet
-        or couldn't be read.
+        Raises ``UnsupportedMediaType`` if the file contains no tables, and ``Conflict`` if reading failed or isn't
+        finished.
         """
         artifact = await self._processed(caller, artifact_id, session_id)
         if artifact.strategy != "structural_parsing":
@@ -63,7 +63,7 @@ class PreviewTables:
         return found
 
     async def _processed(self, caller: Identity, artifact_id: str, session_id: str) -> StoredArtifact:
-        """Waits until the artifact has been processed. Raises ``Conflict`` if that takes too long."""
+        """Waits until the artifact has been processed. Raises ``Conflict`` after four seconds."""
         left = _WAIT_SECONDS
         while True:
             artifact = await self.access.readable(caller, artifact_id, session_id)
@@ -85,8 +85,8 @@ class ReadText:
     ) -> ArtifactText:
         """Returns a part of a document's text.
 
-        Raises ``UnsupportedMediaType`` if the artifact isn't a document, and ``Conflict`` if it has no text or hasn't
-        been processed yet.
+        Raises ``UnsupportedMediaType`` if the artifact isn't a document, and ``Conflict`` if processing failed or isn't
+        finished.
         """
         artifact = await self.access.readable(caller, artifact_id, session_id)
         if artifact.strategy != "rag_indexing":
@@ -103,7 +103,7 @@ class SearchDocuments:
     documents: HttpDocuments
 
     async def __call__(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Searches those documents of the session that are ready. Other documents are ignored."""
+        """Searches the session's documents that are ready."""
         await self.sessions.readable(session_id, caller)
         names = {
             each.id: each.name

@@ -1,4 +1,4 @@
-"""Reads the tables of data files and records summaries of them."""
+"""Reads the tables of data files and stores summaries of them."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -31,10 +31,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTables:
-    """Reads the tables of waiting files, at most ``at_once`` files of a company at a time.
-
-    Files are claimed with a lease, so that another process takes over when the lease expires.
-    """
+    """Reads the tables of waiting files, at most ``at_once`` files per company at a time."""
 
     jobs: PostgresTableJobs
     store: ObjectStore
@@ -66,7 +63,7 @@ class ReadTables:
                 _log.exception("tables.not_recorded", artifact_id=job.artifact.id)
 
     async def _outcome(self, job: TableJob) -> Callable[[], Awaitable[None]]:
-        """Reads the tables of the file. Returns a function that records the outcome in a transaction."""
+        """Reads the file's tables. Returns a function that records the outcome."""
         artifact_id, is_last = job.artifact.id, job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return partial(self._fail, job, "The file couldn't be read: the reader process crashed on each attempt.")

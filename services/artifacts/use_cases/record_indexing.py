@@ -1,7 +1,4 @@
-"""Records what ingestion reports about the indexing of documents.
-
-Redelivered events and events about deleted artifacts change nothing.
-"""
+"""Records ingestion's progress and results for documents."""
 
 from libs.contracts.messages import Envelope
 from libs.contracts.resources.artifacts import (

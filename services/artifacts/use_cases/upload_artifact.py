@@ -1,4 +1,4 @@
-"""Stores an artifact while it's being uploaded."""
+"""Stores uploaded artifacts."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of uploads: ``max_bytes`` for each artifact and ``max_pixels`` for each image."""
+    """The limits of uploads: ``max_bytes`` for each artifact, and ``max_pixels`` for each image."""
 
     max_bytes: int
     max_pixels: int
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """The context of an upload. ``key`` is an idempotency key, with which the upload can be retried."""
+    """The context of an upload. ``key`` is the caller's idempotency key."""
 
     session_id: str
     caller: Identity
@@ -48,10 +48,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadArtifact:
-    """Stores uploaded artifacts.
-
-    ``on_stored`` is called after the transaction, to start the processing.
-    """
+    """Stores uploaded artifacts. ``on_stored`` is called after the transaction, to start the processing."""
 
     access: SessionAccess
     blobs: Blobs
@@ -89,7 +86,7 @@ class UploadArtifact:
     def _measure(self, name: str, content_type: str, head: bytes, metadata: dict[str, Any]) -> None:
         found = images.dimensions(content_type, head)
         if found is None:
-            raise UnsupportedMediaType(f"'{name}' isn't a readable image: it doesn't specify its size.")
+            raise UnsupportedMediaType(f"'{name}' isn't a readable image: its width and height are missing.")
         if found.pixels > self.limits.max_pixels:
             raise invalid_file(
                 f"'{name}' is {found.width} x {found.height} pixels. The maximum is {self.limits.max_pixels} in total.",

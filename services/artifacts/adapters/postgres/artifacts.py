@@ -1,4 +1,4 @@
-"""Stores artifacts in PostgreSQL: reads, creation, and changes during processing."""
+"""Stores artifacts in PostgreSQL."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -42,7 +42,7 @@ class PostgresArtifactReader:
     async def page(
         self, session_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredArtifact]:
-        """Returns a page of the session's artifacts, newest first, and their total number."""
+        """Returns a page of the session's artifacts, newest first."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, COLUMNS, f"{_FROM_STORED} AND a.session_id = %(session)s", _NEWEST_FIRST,
@@ -62,7 +62,7 @@ class PostgresArtifactReader:
 class PostgresArtifactWriter:
     """Changes artifacts in the caller's transaction.
 
-    If an artifact isn't pending, the methods that change its state return False and change nothing.
+    ``progress``, ``ready`` and ``failed`` return whether they changed the artifact, which must be pending.
     """
 
     def __init__(self, transaction: Transaction) -> None:
@@ -96,13 +96,13 @@ class PostgresArtifactWriter:
         )
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
-        """Marks the session and its artifacts as deleted. Returns the IDs of the artifacts."""
+        """Marks the session and its artifacts as deleted. Returns the artifacts' IDs."""
         await self._connection.execute(
             """INSERT INTO sessions AS s (id, company_id, owner_id, deleted_at) VALUES (%s, %s, '', now())
                ON CONFLICT (id) DO UPDATE SET deleted_at = coalesce(s.deleted_at, now())""",
             (session_id, company_id),
         )
-        # A second statement is needed: it sees artifacts stored before the session was locked.
+        # This must be a second statement, so that it sees artifacts stored before the session was locked.
         deleted = await self._connection.execute(
             """WITH before AS (SELECT id, blob_id FROM artifacts WHERE session_id = %s AND deleted_at IS NULL)
                UPDATE artifacts a SET deleted_at = now(), blob_id = NULL, name = '', metadata = '{}', error = NULL
@@ -139,10 +139,7 @@ class PostgresNewArtifacts:
         self._amounts = amounts
 
     async def lock_session(self, session_id: str) -> None:
-        """Locks the session, so that a deletion of the session waits for this transaction and finds the new artifacts.
-
-        Raises ``SessionNotFound``.
-        """
+        """Prevents the session's deletion until the end of the transaction. Raises ``SessionNotFound``."""
         query = "SELECT id FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE"
         if await fetch_value(self._connection, query, (session_id,)) is None:
             raise SessionNotFound

@@ -1,4 +1,4 @@
-"""Stores the state of artifacts' copies in the company's files, in PostgreSQL."""
+"""Tracks artifacts' copies in the company's files, in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -38,15 +38,15 @@ class PostgresPlatformWriter:
         self._connection = transaction.connection
 
     async def lock(self, artifact_id: str) -> CopyState | None:
-        """Locks an artifact until the end of the transaction. Returns None if it doesn't exist or is deleted."""
+        """Locks an artifact until the end of the transaction. Returns None if the artifact is missing or deleted."""
         return await self._locked("a.deleted_at IS NULL AND a.id = %s", artifact_id)
 
     async def lock_file(self, file_id: str) -> CopyState | None:
-        """Locks the artifact whose copy is this file. Returns None if there's none."""
+        """Locks the artifact that was copied to this file, if any."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_file_id = %s", file_id)
 
     async def lock_command(self, command_id: str) -> CopyState | None:
-        """Locks the artifact for which this command to ingestion was sent. Returns None if there's none."""
+        """Locks the artifact for which this command to ingestion was sent, if any."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_command_id = %s", command_id)
 
     async def _locked(self, condition: str, value: str) -> CopyState | None:
@@ -71,7 +71,7 @@ class PostgresPlatformWriter:
         )
 
     async def settle(self, artifact_id: str, state: Literal["none", "copied"], file_id: str | None) -> None:
-        """Records the state of the copy once ingestion has answered the command."""
+        """Records the state of the copy after ingestion's answer."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = NULL, platform_identity = NULL,
@@ -81,7 +81,7 @@ class PostgresPlatformWriter:
         )
 
     async def wait(self, artifact_id: str, state: InFlightState, context: MessageContext) -> None:
-        """Registers a caller's command, given by its context, that ends when ingestion answers."""
+        """Registers a caller's command, which ends when ingestion answers."""
         await self._connection.execute(
             """INSERT INTO platform_requests (command_id, artifact_id, state, company_id, correlation_id, traceparent)
                VALUES (%s, %s, %s, %s, %s, %s)""",
@@ -98,10 +98,7 @@ class PostgresPlatformWriter:
         return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
-        """Returns the commands to ingestion last sent at least ``seconds`` ago, and records them as sent again.
-
-        Concurrent callers get different commands.
-        """
+        """Returns commands to ingestion last sent at least ``seconds`` ago, and records that they're sent again."""
         return [
             OutboundCommand(
                 command_id=row.pop("command_id"),

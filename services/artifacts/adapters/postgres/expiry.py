@@ -1,7 +1,4 @@
-"""The tables whose rows expire.
-
-An artifact's row is deleted before its session's row.
-"""
+"""The tables whose rows expire. An artifact's row is deleted before its session's row."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Stores what this service knows about sessions, in PostgreSQL."""
+"""Stores the sessions known to this service, in PostgreSQL."""
 
 from libs.persistence import Database
 from services.artifacts.domain.artifacts import KnownSession
@@ -7,7 +7,7 @@ _GET = "SELECT id, company_id, owner_id, deleted_at IS NOT NULL FROM sessions WH
 
 
 class PostgresSessions:
-    """The sessions that were looked up before, including deleted ones."""
+    """The sessions known to this service, including deleted ones."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -17,7 +17,7 @@ class PostgresSessions:
         return KnownSession(*rows[0]) if rows else None
 
     async def remember(self, session: KnownSession) -> KnownSession:
-        """Stores the session. Returns it as stored, since it may have been deleted in the meantime."""
+        """Stores the session. Returns the stored session, which may have been deleted in the meantime."""
         async with self._database.connection() as connection:
             await connection.execute(
                 "INSERT INTO sessions (id, company_id, owner_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",

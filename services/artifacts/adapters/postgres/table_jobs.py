@@ -1,4 +1,4 @@
-"""The queue of artifacts whose tables are waiting to be read, in PostgreSQL."""
+"""The queue of data files, in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -9,7 +9,7 @@ from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.artifacts import TableJob
 
 _PENDING = "blob_id IS NOT NULL AND status = 'pending' AND strategy = 'structural_parsing'"
-# Companies take turns: the nth file of each company comes before any company's next one.
+# Companies take turns: every company's first file comes before any company's second file.
 _CLAIM = f"""
     WITH busy AS (
         SELECT * FROM unnest(%(companies)s::text[], %(jobs)s::integer[]) AS b (company_id, jobs)
@@ -31,7 +31,7 @@ _CLAIM = f"""
 
 
 class PostgresTableJobs:
-    """The queue of artifacts whose tables are waiting to be read. Each method runs in its own transaction.
+    """The queue of artifacts whose tables must be read.
 
     ``holder`` returns the number of this process's liveness lock, or None while there's no lock.
     """
@@ -41,7 +41,7 @@ class PostgresTableJobs:
         self._holder = holder
 
     async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
-        """Claims waiting artifacts. Companies take turns."""
+        """Claims waiting artifacts for this many ``seconds``. Companies take turns."""
         jobs = []
         lease = {"lease": new_id(), "seconds": seconds, "holder": self._holder()}
         for row in await self._database.records(_CLAIM, {**capacity.parameters(), **lease}):

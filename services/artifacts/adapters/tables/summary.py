@@ -1,4 +1,4 @@
-"""Summarizes the tables of a file in a separate process: column types, sample rows and the number of rows."""
+"""Summarizes the tables of a file: column types, sample rows and row counts."""
 
 import datetime
 import json
@@ -23,7 +23,7 @@ _WIDER: Final = {
 
 
 def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
-    """Summarizes the tables of the job's file as ``sheets``, which is None for JSON that isn't an array of objects.
+    """Returns summaries of the file's tables, or None for JSON that isn't an array of objects.
 
     Raises ``DocumentUnreadable``.
     """
@@ -40,7 +40,7 @@ def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class SampleBudget:
-    """The number of characters that can still be kept from a file, across all of its tables."""
+    """How many more characters of sample rows can be kept, across all tables of a file."""
 
     def __init__(self, characters: int = 2_000_000) -> None:
         self.left = characters

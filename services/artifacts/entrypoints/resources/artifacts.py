@@ -75,7 +75,7 @@ def _uploads(upload: UploadArtifact) -> APIRouter:
     async def keep_generated(
         request: Request, session_id: str, who: Caller, name: str, key: str | None = None
     ) -> Artifact:
-        """Stores an artifact that an agent created. Its content is the request body."""
+        """Stores an artifact that an agent created. The request body is the artifact's content."""
         what = Upload(session_id=session_id, caller=who, origin="generated", correlation_id=_correlation_id(), key=key)
         return await upload(_only(FilePart(name, body_of(request))), what)
 
@@ -112,10 +112,7 @@ def _reads(
 
     @router.post(f"{_OF_SESSION}/resolve")
     async def resolve_link(session_id: str, body: ArtifactLinkBody, who: Caller) -> Artifact:
-        """Returns the artifact that a link refers to.
-
-        The link may have expired, since the caller's own access is checked.
-        """
+        """Returns the artifact that a link refers to, even if the link has expired."""
         return links.public(await access.readable(who, artifact_of(body.url) or "", session_id))
 
     @router.get("/artifacts/{artifact_id}")
@@ -148,7 +145,7 @@ def _downloads(access: ArtifactAccess, open_content: OpenContent, pack: PackArti
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
-        """Serves the artifact that a signed link refers to. The query must be exactly the one that was signed."""
+        """Serves the artifact that a signed link refers to."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
         return await downloads.download(request, artifact, partial(open_content, artifact))
 

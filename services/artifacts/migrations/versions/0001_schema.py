@@ -1,4 +1,4 @@
-"""Creates the tables of artifacts, of the sessions known to this service, and of copies to the company's files."""
+"""Creates the tables for artifacts, their sessions, and their copies in the company's files."""
 
 from alembic import op
 
@@ -113,7 +113,7 @@ TABLES = {
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
-        "removed": "ten minutes after the last artifact that uses it is deleted; unfinished uploads after 3 hours",
+        "removed": "ten minutes after its last artifact is deleted; unfinished uploads after 3 hours",
     },
     "uploads": {"row": "each upload with an `Idempotency-Key`", "bytes": "450", "removed": "after 3 days"},
     "platform_requests": {
