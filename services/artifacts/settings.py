@@ -28,5 +28,5 @@ class ArtifactsSettings(QuotaSettings, ServiceSettings):
         1_073_741_824, ge=128 * 1024**2, description="Memory limit for reading one data file, in bytes."
     )
     lease_seconds: float = Field(
-        20.0, ge=1, description="How long a process can be silent before others take over its work."
+        20.0, ge=1, description="How long a process can be silent before other processes take over its work."
     )

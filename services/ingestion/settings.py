@@ -1,4 +1,4 @@
-"""Settings from the environment."""
+"""The settings of the ingestion service, read from the environment."""
 
 from typing import Self
 
@@ -33,7 +33,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         128,
         ge=1,
         le=2048,
-        description="Maximum number of texts per embedding request. It's halved if the server rejects a request.",
+        description="Maximum texts per embedding request. The number is halved if the server rejects a request.",
     )
 
     streams_port: int = Field(
@@ -62,7 +62,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         1_073_741_824, ge=128 * 1024**2, description="Memory limit for parsing a file, in bytes."
     )
     lease_seconds: float = Field(
-        20.0, ge=1, description="How long a worker can be silent before others take over its work."
+        20.0, ge=1, description="How long a worker can be silent before other workers take over its work."
     )
     reconcile_seconds: float = Field(
         30.0, ge=1, description="How often to resend unclaimed work and check the engines' indexes."

@@ -25,7 +25,7 @@ class HttpArtifactSource:
 
     @asynccontextmanager
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Streams the artifact's bytes. Reading the stream may also raise ``ServiceUnavailable``."""
+        """Streams the artifact's bytes."""
         path = f"/internal/sessions/{session_id}/artifacts/{artifact_id}/download"
         async with self._calls.exchange("GET", "artifacts", path, caller) as answer:
             if answer.status != 200:

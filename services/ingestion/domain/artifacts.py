@@ -40,7 +40,7 @@ class IndexPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The index that contains a document's chunks. If it's ``lost``, the document is queued to be indexed again."""
+    """The index that contains a document's chunks. If the index is ``lost``, the document will be indexed again."""
 
     place: IndexPlace
     lost: bool = False

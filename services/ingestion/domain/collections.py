@@ -1,4 +1,4 @@
-"""Collections, which are groups of files. Their status is derived from the states of the files' texts."""
+"""Collections of files. A collection's status depends on the states of its files' texts."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,10 +18,9 @@ class CollectionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A collection's files: how many there are, and how many were parsed or failed to parse.
+    """Totals across a collection's files.
 
-    ``begun`` is set if parsing of at least one text has started or ended since the collection's files changed.
-    ``total_size`` is in bytes.
+    ``total_size`` is in bytes. ``begun`` is set if parsing has started since the collection's files changed.
     """
 
     files: int = 0
@@ -56,7 +55,6 @@ class StoredCollection:
     content: Content = EMPTY
 
     def public(self) -> Collection:
-        """Returns the public representation."""
         return Collection(
             id=self.id,
             name=self.name,
@@ -70,7 +68,7 @@ class StoredCollection:
         )
 
     def available(self) -> AvailableCollection:
-        """Returns the representation in lists of collections that a knowledge base can contain."""
+        """Returns the collection as it appears in lists for knowledge bases."""
         return AvailableCollection(
             id=self.id,
             name=self.name,

@@ -61,7 +61,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """The number of times each term occurs in a chunk, sorted by term number. `length` is the sum of the counts."""
+    """How often each term occurs in a chunk, sorted by term number. `length` is the sum of the counts."""
 
     numbers: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]
@@ -72,8 +72,7 @@ class TermCounts:
 class Chunk:
     """A chunk of a document. `start` and `end` are character offsets in the parsed text. `index` counts from 0.
 
-    `page` and `row` are those where the chunk starts. `vector` and `terms` are set if the parsing process computed
-    them.
+    `page` and `row` are where the chunk starts. `vector` and `terms` may be computed by the parsing process.
     """
 
     id: str
@@ -88,12 +87,12 @@ class Chunk:
 
 
 def settings_hash(strategy: ChunkingStrategy) -> str:
-    """Returns a hash of the settings, which is equal for equal settings."""
+    """Returns the same hash for equal settings."""
     return sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class ChunkIds:
-    """Creates deterministic chunk IDs: the same source and settings always result in the same IDs."""
+    """Creates chunk IDs. The same source and settings always result in the same IDs."""
 
     def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
         self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")

@@ -29,16 +29,15 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """The provider and model, such as ``wordllama:l2_supercat``. Vectors are comparable if these are the same."""
+        """The provider and model, such as ``wordllama:l2_supercat``. Only vectors of the same model are comparable."""
 
     @property
     def dimensions(self) -> int: ...
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Returns a vector for each of the ``texts``, in order. Safe to retry.
+        """Returns a vector for each text, in order.
 
-        Raises ``EmbeddingRefused`` if a text has no content, ``EmbeddingUnavailable`` after the adapter's own retries,
-        and ``DimensionsMismatch``.
+        Raises ``EmbeddingRefused`` if a text is blank, ``EmbeddingUnavailable``, and ``DimensionsMismatch``.
         """
 
 
@@ -46,8 +45,7 @@ class Embedders(Protocol):
     """Provides the configured embedding models."""
 
     async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
-        """Returns the embedding model. If ``dimensions`` is None, the number is determined with a request to the model.
+        """Returns the embedding model. If ``dimensions`` is None, the model's default applies.
 
-        Raises ``EmbeddingRefused``, with a message for the caller, if the provider, model or dimensions aren't
-        supported.
+        Raises ``EmbeddingRefused`` if the provider, model or dimensions aren't supported.
         """

@@ -19,7 +19,7 @@ _LEAST_DEPTH: Final = 100
 
 
 class IndexMissing(Exception):
-    """The index was dropped or never created. Late writes to a dropped index raise this and have no effect."""
+    """The index was dropped or never created."""
 
 
 class EngineUnavailable(ServiceUnavailable):
@@ -82,7 +82,7 @@ EVERY_FILE = FileSelection()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search query. ``vector`` is None for a keyword search. Keywords are taken from ``text``."""
+    """A search query. ``vector`` is None for a keyword search."""
 
     text: str
     vector: Vector | None
@@ -132,11 +132,9 @@ class Searching(Protocol):
 
 
 class Engine(Protocol):
-    """Stores chunks in independent indexes, and searches them.
+    """Stores and searches chunks. Every method raises ``EngineUnavailable`` if the engine doesn't respond.
 
-    An index doesn't contain the names, tags, collections or statuses of files. Callers resolve these to a
-    ``FileSelection``, so that a change applies immediately and doesn't require a write to the index. Every method
-    raises ``EngineUnavailable`` if the engine doesn't respond.
+    Indexes don't contain files' names, tags, collections or statuses, so that changes of these apply immediately.
     """
 
     @property
@@ -149,23 +147,16 @@ class Engine(Protocol):
         """Deletes the index and its content, if it exists."""
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
-        """Returns those of the indexes that exist."""
+        """Returns the indexes that exist."""
 
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
-        """Adds chunks, possibly of several files.
-
-        It's idempotent by file and chunk ID. After a failure, some chunks may be written; writing all of them again
-        completes the set without duplicates. Pass a few hundred chunks per call. Raises ``IndexMissing``, and
-        ``ValueError`` if a vector has the wrong length.
-        """
+        """Adds chunks. Safe to repeat. Raises ``IndexMissing``, or ``ValueError`` if a vector has the wrong length."""
 
     async def finish(self, index_id: str) -> None:
-        """Builds structures that only pay off in bulk, such as the graph and statistics.
+        """Updates statistics, and builds structures that make searches faster. Safe to repeat.
 
-        Call it at the end of every run, before switching to a new index, and after deletions. It's idempotent. It's
-        cheap after small changes, but takes minutes after a large run. Searches continue during the call. Without the
-        call, results are correct, but searches are slower and rank with less accurate statistics. Raises
-        ``IndexMissing``.
+        Call this at the end of every run, before switching to a new index, and after deletions. After a large run, the
+        call takes minutes, but searches continue. Raises ``IndexMissing``.
         """
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:

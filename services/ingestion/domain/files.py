@@ -46,13 +46,12 @@ class StoredFile:
         return TextKey(self.blob_id, self.content_type)
 
     def public(self) -> File:
-        """Returns the public representation."""
         return File.model_validate(self, from_attributes=True)
 
 
 @dataclass(frozen=True, slots=True)
 class UnparsedText:
-    """A text that no worker is parsing. ``name`` is that of any file with these bytes."""
+    """A text that no worker is parsing. ``name`` is the name of any file with these bytes."""
 
     key: TextKey
     name: str

@@ -1,4 +1,4 @@
-"""The indexes that should exist according to the database, for inspections of the engines."""
+"""The indexes that engines should have."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from services.ingestion.domain.artifacts import IndexPlace
 class KnownIndex:
     """An index that its engine should have.
 
-    It's ``settled`` if it's live and over a day old, and its knowledge base has no active run.
+    A ``settled`` index is live and over a day old, and its knowledge base has no active run.
     """
 
     id: str
@@ -36,7 +36,4 @@ class DocumentIndexes(Protocol):
         """Returns the indexes that contain searchable documents."""
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues the documents of a lost index again. Returns their number.
-
-        They aren't searchable until they've been indexed.
-        """
+        """Queues the documents of a lost index again. Returns the number of documents."""

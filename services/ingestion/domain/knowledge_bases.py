@@ -48,7 +48,7 @@ class IndexSettings:
     dimensions: int
 
     def hash(self) -> str:
-        """Returns a hash of the settings, which is equal for equal settings."""
+        """Returns the same hash for equal settings."""
         parts = [ANALYSIS, self.engine, self.chunking.model_dump(), self.provider, self.model, self.dimensions]
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -58,7 +58,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKnowledgeBase:
-    """A knowledge base. ``settings`` apply to its next ingestion.
+    """A knowledge base. ``settings`` apply to the next ingestion.
 
     ``index_id`` is the index that is searched, or None before the first ingestion.
     """
@@ -86,7 +86,7 @@ class StoredKnowledgeBase:
 class LiveIndex:
     """The index that is searched. ``index_id`` is None before the first ingestion.
 
-    ``given_up`` is set if the engine has lost the index and another one is being built.
+    ``given_up`` is set if the engine has lost the index and a new index is being built.
     """
 
     knowledge_base_id: str
@@ -187,7 +187,6 @@ class KnowledgeBaseView:
     """The reason why the run didn't finish, if it didn't."""
 
     def public(self) -> KnowledgeBase:
-        """Returns the public representation."""
         stored, progress = self.stored, Progress.of(self.sources)
         ingested = [source.public() for source in self.sources if source.state == "ingested"]
         failed = [source.public() for source in self.sources if source.state == "failed"]

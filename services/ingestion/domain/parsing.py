@@ -11,10 +11,7 @@ from services.ingestion.domain.knowledge_bases import IndexSettings
 
 
 class Unparsable(Exception):
-    """The file has no usable text. `message` tells its owner what to do.
-
-    With `retryable`, parsing may succeed later, because time or memory was short.
-    """
+    """The file couldn't be parsed. If ``retryable`` is set, a later attempt may succeed."""
 
     def __init__(self, code: FileErrorCode, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
@@ -24,18 +21,13 @@ class Unparsable(Exception):
 
 
 class DocumentReader(Protocol):
-    """Parses and cuts files. Calls may run concurrently, be cancelled and be repeated.
+    """Parses files and cuts them into chunks. Every method raises ``Unparsable``.
 
-    `source` identifies the content, by file ID and content hash, in chunk IDs. With an `index`, chunks may include the
-    vectors and terms for it, if the cutting process can compute them. Companies take turns, and work without a company
-    counts as one company's. Every method raises Unparsable.
+    `source` identifies the content in chunk IDs. With `index`, chunks may include vectors and terms for the index.
     """
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
-        """Parses the file at `path`.
-
-        The format is determined by the extension of `name`, or by `content_type` if the extension is unknown.
-        """
+        """Parses a file. `content_type` only matters if the extension of `name` is unknown."""
 
     async def chunk(
         self,

@@ -17,10 +17,9 @@ async def search(engine: Engine, index_id: str, query: Query) -> list[Hit]:
 
 
 def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey, float]:
-    """Returns the ``top_k`` best candidates with scores from 0 to 1, best first. Ties are ordered by file.
+    """Returns the ``top_k`` best candidates with scores from 0 to 1, best first.
 
-    Hybrid mode combines the scores rather than the ranks. On three labelled collections, this beat either search alone,
-    whereas reciprocal ranks were worse than keywords alone on two of them (docs/decisions/0024).
+    Hybrid mode combines scores, because combining ranks was less accurate (docs/decisions/0024).
     """
     # A chunk found only by words is treated as being as distant as the most distant chunk found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)

@@ -36,7 +36,7 @@ def encode_work(keys: Sequence[WorkKey]) -> bytes:
 
 
 def decode_work(value: bytes) -> list[WorkKey]:
-    """Decodes a message. Returns an empty list if it's malformed, because the reconciler resends the work."""
+    """Decodes a message. Returns an empty list if the message is malformed."""
     try:
         return [RunKey(*ids) if len(ids) == 1 else ItemKey(*ids) for ids in orjson.loads(value)]
     except (orjson.JSONDecodeError, TypeError):
@@ -111,7 +111,7 @@ class ItemFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The outcome of a run. ``switched`` is set if searches now use its index."""
+    """The outcome of a run. ``switched`` is set if searches now use the run's index."""
 
     run: RunRef
     completed: bool

@@ -1,7 +1,6 @@
 """The Faust application that handles the messages of ``ingestion-work``.
 
-Finished work is recorded in the database, and messages only refer to it. If a later message is acknowledged first,
-Faust may commit past a message in progress, but this does no harm.
+Faust may commit past a message in progress. This is harmless, because finished work is recorded in the database.
 """
 
 import asyncio
@@ -50,10 +49,10 @@ class IngestionStreams:
         broker_answers: Callable[[], bool] = lambda: True,
         end: Callable[[], None] = end_process,
     ) -> None:
-        """Creates the application. It handles up to ``batches`` messages of a company at once, and one more of others.
+        """Creates the application.
 
-        With two batches, one message is parsed while another is written. ``member_id`` is the client ID in the consumer
-        group.
+        ``batches`` limits the messages of a company that are handled at once. One more is handled for other companies.
+        ``member_id`` is the client ID in the consumer group.
         """
         self._items = items
         self._run = run
@@ -149,15 +148,11 @@ class IngestionStreams:
 
 
 def _company_of(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> str:
-    """Returns the ID of the message's company, or "" if it has none."""
     return dict(headers or ()).get(_COMPANY, b"").decode(errors="replace")
 
 
 def lag(ends: Mapping[Any, int], read: Mapping[Any, int]) -> int:
-    """Returns the number of messages that no actor has received yet.
-
-    ``ends`` and ``read`` contain each partition's end offset and last read offset.
-    """
+    """Returns the number of unread messages. ``ends`` contains end offsets, and ``read`` the last offsets read."""
     return sum(max(ends[place] - offset - 1, 0) for place, offset in read.items() if place in ends)
 
 

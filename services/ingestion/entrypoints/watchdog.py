@@ -17,7 +17,7 @@ _EXIT_CODE: Final = 70
 
 
 def end_process() -> None:
-    """Ends the process immediately, because a graceful shutdown might hang, too. No data is lost."""
+    """Ends the process immediately, because a graceful shutdown might hang, too."""
     os._exit(_EXIT_CODE)
 
 
@@ -39,7 +39,6 @@ class Watchdog:
         self._stopped = threading.Event()
 
     async def run(self) -> None:
-        """Watches the process until cancelled."""
         self._stopped.clear()
         thread = threading.Thread(target=self._watch_loop, name="watchdog", daemon=True)
         self._beat = time.monotonic()

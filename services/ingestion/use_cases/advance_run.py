@@ -29,7 +29,7 @@ class AdvanceRun:
         """The claims whose leases must be renewed."""
 
     async def __call__(self, key: RunKey) -> None:
-        """Plans or finishes the run. Raises only if the database is unavailable; the run is then resumed later."""
+        """Plans or finishes the run. Only raises errors if the database is unavailable."""
         token = new_id()
         self.claims.add(token)
         try:

@@ -1,7 +1,4 @@
-"""Creates, edits and deletes collections, and adds and removes their files.
-
-Deleting a collection keeps its files.
-"""
+"""Creates, edits and deletes collections, and adds and removes their files."""
 
 from datetime import UTC, datetime
 

@@ -21,7 +21,7 @@ class CopyArtifacts:
     amounts: CompanyAmounts
 
     async def fetch(self, command: CopyArtifact, context: CommandContext) -> ReceivedFile:
-        """Copies an artifact's bytes into the object store, before the transaction that creates the file.
+        """Copies an artifact's bytes into the object store.
 
         Raises ``NotFound``, ``UnsupportedMediaType`` and ``ServiceUnavailable``.
         """

@@ -22,10 +22,7 @@ class DispatchWork:
         self._unsent: Sequence[Due] = ()
 
     async def __call__(self) -> int:
-        """Sends up to ``BATCH`` due runs and ``BATCH`` due items. Safe to repeat. Raises the queue's errors.
-
-        Returns how many were sent, or 0 if some of them couldn't be.
-        """
+        """Sends due runs and items, up to ``BATCH`` of each. Returns how many, or 0 if some couldn't be sent."""
         await self._requeue()
         due = await self._queue.take_due(BATCH)
         if due:
@@ -37,7 +34,7 @@ class DispatchWork:
         return len(due)
 
     async def _requeue(self) -> None:
-        """Marks unsent work as due again. If this fails, the next call retries it, well before the reconciler would."""
+        """Marks unsent work as due again. If this fails, the next call retries."""
         if self._unsent:
             await self._queue.requeue(self._unsent)
             self._unsent = ()
@@ -45,7 +42,7 @@ class DispatchWork:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileWork:
-    """Requeues unfinished work that has no lease, whether or not its message was acknowledged."""
+    """Requeues unfinished work without a lease, and completes runs whose items are all finished."""
 
     queue: PostgresWorkQueue
     runs: PostgresRuns

@@ -1,4 +1,4 @@
-"""Embeds chunks and writes them to an index, as long as the index, the knowledge base and the file exist."""
+"""Embeds chunks and writes them to an index."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SECONDS: Final = 0.5
 
 
 class ProgressThrottle:
-    """Limits how often a process reports progress. Small files pass through all phases too fast to watch."""
+    """Reports a process's progress at most twice a second in each phase."""
 
     def __init__(self, items: PostgresWorkItems, clock: Callable[[], float]) -> None:
         self._items = items
@@ -27,7 +27,7 @@ class ProgressThrottle:
         self._written: dict[str, float] = {}
 
     async def report(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """Reports that the items are in this phase. ``chunks`` maps each to its number of chunks, or 0 if unknown."""
+        """Reports the items' phase. ``chunks`` maps items to their number of chunks, or 0 if unknown."""
         now = self._clock()
         if now - self._written.get(phase, -_SECONDS) >= _SECONDS:
             self._written[phase] = now
@@ -77,7 +77,6 @@ class DocumentIndexer:
             await self.items.removed(token, list(unwanted))
 
     async def remove(self, token: Token, engine: str, keys: Sequence[ItemKey]) -> None:
-        """Removes files from an index."""
         await self.engines[engine].delete_files(keys[0].index_id, [key.file_id for key in keys])
         await self.items.removed(token, keys)
 

@@ -44,7 +44,6 @@ async def change_files(transaction: Transaction, command: ChangeFiles, context: 
 async def _apply(
     files: PostgresFileWriter, command: ChangeFiles, ids: Sequence[str], context: CommandContext
 ) -> list[tuple[str, Event]]:
-    """Applies the operation. Returns its events with the IDs of their files."""
     if command.operation == "delete":
         await files.delete(ids, context.message.correlation_id)
         return [(file_id, FileDeleted(file_id=file_id)) for file_id in ids]

@@ -36,10 +36,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexArtifacts:
-    """Indexes session documents. All documents of a company with the same settings share an index.
-
-    A separate index per session would be wasteful, because sessions are many and small. A search lists its documents.
-    """
+    """Indexes session documents. A company's documents with the same settings share an index."""
 
     jobs: PostgresArtifactJobs
     source: HttpArtifactSource
@@ -180,10 +177,7 @@ async def _nothing() -> None:
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Returns whether the problem is an outage, which doesn't count as an attempt.
-
-    Lock contention does count, because the work itself may cause it.
-    """
+    """Returns whether the problem is an outage. Unlike lock contention, outages don't count as attempts."""
     return isinstance(problem, IndexMissing) or is_unreachable(problem)
 
 

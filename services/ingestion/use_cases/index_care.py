@@ -28,7 +28,7 @@ class LostIndexes:
     outbox: Outbox
 
     async def replace_if_lost(self, run: ClaimedRun) -> bool:
-        """Replaces the run's index if it's lost. Returns True if it was; this or another run then plans a new index.
+        """Replaces the run's index if the engine has lost it. Returns whether it was lost.
 
         Raises ``EngineUnavailable`` and ``IndexMissing``.
         """
@@ -71,16 +71,14 @@ _COUNTED_AGAIN_SECONDS: Final = 3600.0
 
 
 class InspectIndexes:
-    """Replaces indexes that are found lost by two consecutive inspections.
+    """Replaces indexes that two consecutive inspections find lost.
 
-    A single inspection isn't enough, because a starting engine may not know all of its indexes yet. Several processes
-    may inspect the same indexes: one replaces a lost index, and the others notice that.
+    A starting engine may not know all of its indexes yet, so a single inspection isn't enough.
     """
 
     def __init__(
         self, catalog: PostgresIndexCatalog, engines: Engines, lost_indexes: LostIndexes, clock: Callable[[], float]
     ) -> None:
-        """Creates an inspection. ``clock`` returns the seconds since an arbitrary start."""
         self._catalog = catalog
         self._engines = engines
         self._lost_indexes = lost_indexes
@@ -89,7 +87,7 @@ class InspectIndexes:
         self._counted: dict[str, float] = {}
 
     async def __call__(self) -> int:
-        """Inspects the indexes. Returns the number of replaced ones."""
+        """Inspects the indexes. Returns how many were replaced."""
         known = {index.id: index for index in await self._catalog.known()}
         places = [IndexPlace(index.engine, index.id) for index in known.values()]
         suspected = {place.index_id for place in await missing(self._engines, places)}
@@ -102,10 +100,7 @@ class InspectIndexes:
         return len(confirmed)
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
-        """Returns the indexes whose chunks should be counted, each once an hour.
-
-        An engine that was restored from an old snapshot may lack chunks.
-        """
+        """Returns the indexes to count now, each once an hour. A restored engine may lack chunks."""
         now = self._clock()
         due = [
             index
@@ -127,7 +122,7 @@ class InspectIndexes:
 
 
 class InspectArtifactIndexes:
-    """Inspects the indexes of session documents. A lost one is rebuilt under the same ID."""
+    """Inspects the indexes of session documents. Lost indexes are rebuilt under the same ID."""
 
     def __init__(self, indexes: DocumentIndexes, engines: Engines) -> None:
         self._indexes = indexes

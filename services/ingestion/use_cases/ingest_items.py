@@ -48,7 +48,7 @@ class IngestItems:
         """The claims whose leases must be renewed."""
 
     async def __call__(self, keys: Sequence[ItemKey]) -> None:
-        """Ingests the items. Raises only if the database is unavailable; unfinished items are then retried later."""
+        """Ingests the items. Only raises errors if the database is unavailable."""
         async with self._claim() as token:
             claimed = await self._items.claim(keys, token)
             runs = {item.run.id: item.run for item in claimed}
@@ -120,10 +120,7 @@ class IngestItems:
         items: Sequence[ClaimedItem],
         work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]],
     ) -> None:
-        """Calls ``work`` for the items of each index, and again for each item if that fails.
-
-        A failure is therefore limited to the index, and then to the item, that causes it.
-        """
+        """Calls ``work`` for the items of each index. If that fails, calls ``work`` for each item."""
         groups: dict[str, list[ClaimedItem]] = {}
         for item in items:
             groups.setdefault(item.key.index_id, []).append(item)
@@ -179,7 +176,6 @@ class IngestItems:
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:
-    """Starts a span for one run. A batch may contain items of several runs, each with its own trace."""
     return tracing.span(
         "ingest items",
         tracing.Kind.CONSUMER,

@@ -35,7 +35,7 @@ _MOST_FILES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBases:
-    """Creates, edits, ingests and deletes knowledge bases.
+    """Changes knowledge bases.
 
     Settings are resolved before the transaction, because this may require a call to the embedding provider.
     """
@@ -51,10 +51,7 @@ class KnowledgeBases:
     async def create(
         self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, settings: IndexSettings
     ) -> None:
-        """Adds a knowledge base and, unless the command defers it, starts its first run.
-
-        Raises ``ValidationFailed`` and ``Conflict``.
-        """
+        """Adds a knowledge base and starts its first run, if requested. Raises ``ValidationFailed`` or ``Conflict``."""
         bases, caller, now = PostgresKnowledgeBaseWriter(transaction), context.identity, datetime.now(UTC)
         body = command.settings
         await _require(bases, caller.company_id, body.collection_ids, body.file_ids)
@@ -80,7 +77,7 @@ class KnowledgeBases:
         transaction.emit(event, subject=created.id)
 
     async def check_change(self, command: UpdateKnowledgeBase, context: CommandContext) -> IndexSettings | None:
-        """Validates a change. Returns its settings, or None if the current settings are kept.
+        """Validates a change. Returns the new settings, or None if the current settings are kept.
 
         Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``.
         """
@@ -130,7 +127,7 @@ class KnowledgeBases:
         transaction.emit(event, subject=changed.id)
 
     async def ingest(self, transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
-        """Starts a run, or makes the active one plan again. Raises ``KnowledgeBaseNotFound``."""
+        """Starts a run, or restarts the active run. Raises ``KnowledgeBaseNotFound``."""
         bases = PostgresKnowledgeBaseWriter(transaction)
         stored = await _locked(bases, command.knowledge_base_id, context)
         started = await bases.start_run(stored, _new_run(stored.id, context))
@@ -147,7 +144,7 @@ class KnowledgeBases:
 
 
 async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
-    """Starts a run that writes to a replacement for a lost index. Returns None if it has already been replaced."""
+    """Starts a run that builds a replacement for a lost index. Returns None if the index is no longer in use."""
     stored = await bases.lock(run.company_id, run.knowledge_base_id)
     started = await bases.replace_index(stored, index_id, run) if stored else None
     return await _queued(bases, stored, started) if stored and started else None
@@ -194,7 +191,9 @@ async def _require(
 ) -> None:
     collections, files = await bases.missing(company_id, collection_ids, file_ids)
     details = [
-        ErrorDetail(loc=[field, given.index(each)], type=f"{what}_unknown", message=f"there is no {what} '{each}'")
+        ErrorDetail(
+            loc=[field, given.index(each)], type=f"{what}_unknown", message=f"the {what} '{each}' doesn't exist"
+        )
         for field, what, given, missing in (
             ("collection_ids", "collection", list(collection_ids), collections),
             ("file_ids", "file", list(file_ids), files),

@@ -1,4 +1,4 @@
-"""Publishes collections whose status, progress, file count or size has changed because of their files."""
+"""Publishes collections whose status, progress, file count or size has changed."""
 
 from datetime import datetime
 from typing import Final

@@ -48,7 +48,7 @@ class LiveIndexes(Protocol):
 
 
 class SearchableFiles(Protocol):
-    """Looks up committed files with their current names, tags, collections and statuses."""
+    """Looks up the current properties of files."""
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
         """Returns the active files that match all of the filters.
@@ -57,7 +57,7 @@ class SearchableFiles(Protocol):
         """
 
     async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
-        """Returns the names of those of the files that are active and not deleted, by ID."""
+        """Returns the names of files by ID, without inactive and deleted files."""
 
 
 class SearchDeadline:
@@ -68,10 +68,9 @@ class SearchDeadline:
 
     @asynccontextmanager
     async def waiting_for(self, part: str) -> AsyncIterator[None]:
-        """Ends the block at the deadline, with a ``ServiceUnavailable`` that names ``part``.
+        """Raises ``ServiceUnavailable`` if ``part`` fails or doesn't respond before the deadline.
 
-        Also raises ``ServiceUnavailable`` if the engine or embedding provider fails, and ``ValidationFailed`` if the
-        query can't be embedded.
+        Raises ``ValidationFailed`` if the query can't be embedded.
         """
         try:
             async with asyncio.timeout_at(self._ends):

@@ -1,4 +1,4 @@
-"""Resolves a knowledge base's configuration to index settings, if necessary with the embedding provider's help."""
+"""Resolves a knowledge base's configuration to index settings."""
 
 from dataclasses import dataclass
 

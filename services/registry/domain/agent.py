@@ -83,7 +83,6 @@ class StoredAgent:
         return self if after == self else replace(after, updated_at=now)
 
     def public(self) -> Agent:
-        """Returns the agent as it appears in the API and in events."""
         return Agent(
             id=self.id,
             agent_key=self.agent_key,

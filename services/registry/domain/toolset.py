@@ -92,7 +92,6 @@ class StoredToolset:
         return {name: value for name, value in body.items() if value is not None}
 
     def public(self, *, with_document: bool = False) -> Toolset:
-        """Returns the toolset as it appears in the API and in events."""
         body = self.body
         described = body.model_dump(mode="json")
         if not with_document:

@@ -22,7 +22,7 @@ _WITHIN_SENTENCE = (" ",)
 def cut(
     document: ParsedDocument, strategy: ChunkingStrategy, source: str, part_done: Callable[[], None] = lambda: None
 ) -> list[Chunk]:
-    """Cuts a document into chunks, as `DocumentReader.chunk` describes. Calls ``part_done`` at regular intervals."""
+    """Cuts a document into chunks. Calls ``part_done`` after every 1,000 chunks."""
     text = document.text
     ids = ChunkIds(source, strategy)
     places = _Places(document.segments)
@@ -74,7 +74,7 @@ def _each(cutter: Cutter, parts: Iterable[Span], separators: list[str]) -> Itera
 
 
 def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
-    """Yields consecutive spans that together cover the text. Each one ends after a gap."""
+    """Splits the text after each gap."""
     start = 0
     for gap in gaps.finditer(text):
         if gap.end() > start:
@@ -85,9 +85,9 @@ def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _parts(document: ParsedDocument, kind: str) -> Iterator[Span]:
-    """Yields the spans of pages or rows. Without page numbers, the document is a single page.
+    """Yields the spans of pages or rows.
 
-    Without row numbers, each line is a row.
+    Without page numbers, the document is one page. Without row numbers, each line is a row.
     """
     numbered = [s for s in document.segments if (s.page if kind == "page" else s.row) is not None]
     if not numbered:

@@ -1,7 +1,4 @@
-"""Cuts text into spans and packs them into chunks of limited size.
-
-Spans are character offsets, so no text is copied.
-"""
+"""Cuts text into spans of characters, and joins the spans into chunks of limited size."""
 
 import re
 from array import array
@@ -84,7 +81,7 @@ class Cutter:
         self._overlap = overlap
 
     def windows(self, span: Span) -> Iterator[Span]:
-        """Yields chunks of `size` units. Each chunk repeats the last `overlap` units of the previous one."""
+        """Yields chunks of `size` units. Each chunk repeats the last `overlap` units of the previous chunk."""
         start, end = span
         while start < end:
             stop = min(self._units.after(start, self._size), end)
@@ -94,9 +91,9 @@ class Cutter:
             start = max(self._units.before(stop, self._overlap), start + 1)
 
     def pieces(self, span: Span, separators: Sequence[str]) -> Iterator[Span]:
-        """Yields the largest spans that fit `size`, in order and without gaps.
+        """Cuts the span into pieces of up to `size` units, at the first of the `separators` that occurs.
 
-        Cuts at the first of the `separators` that occurs, and then at the next ones where necessary.
+        Pieces that are still too long are cut at the separators that follow.
         """
         start, end = span
         if self._units.count(start, end) <= self._size:
@@ -124,8 +121,7 @@ class Cutter:
     def packed(self, pieces: Iterator[Span]) -> Iterator[Span]:
         """Joins adjacent pieces into chunks of up to `size` units.
 
-        Every chunk but the first begins with up to `overlap` units of the previous one, from the start of a sentence or
-        word.
+        Each chunk begins with up to `overlap` units of the previous chunk, from the start of a sentence or word.
         """
         start = end = -1
         for piece_start, piece_end in pieces:

@@ -13,10 +13,9 @@ _MODEL = "text-embedding-3-small"
 
 
 class ConfiguredEmbedders:
-    """Creates each embedder once. Call `close` at the end.
+    """Creates each embedder once.
 
-    The OPENAI_BASE_URL and OPENAI_API_KEY in `environ` configure the OpenAI-compatible embedding server. `most_texts`
-    limits the texts per request.
+    OPENAI_BASE_URL and OPENAI_API_KEY in `environ` configure the server. `most_texts` limits the texts per request.
     """
 
     def __init__(self, environ: Mapping[str, str], *, most_texts: int = openai.MOST_TEXTS) -> None:

@@ -32,10 +32,7 @@ _LONGEST_WAIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An embedding server. `base_url` excludes `/embeddings`.
-
-    `timeout` (in seconds) and `most_texts` apply to each request.
-    """
+    """An embedding server. `base_url` excludes `/embeddings`. `timeout` is in seconds, for each request."""
 
     base_url: str
     api_key: str | None = None
@@ -50,7 +47,7 @@ class BatchRefused(EmbeddingRefused):
 
 
 class EmbeddingServer:
-    """A client for one embedding server, over a shared HTTP session."""
+    """A client for an embedding server."""
 
     def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession) -> None:
         self.most_texts = endpoint.most_texts
@@ -102,10 +99,7 @@ class EmbeddingServer:
         raise BatchRefused(message) if status in _TOO_LARGE else EmbeddingRefused(message)
 
     def _reason(self, content: bytes) -> str:
-        """Returns the server's own error message.
-
-        Other content, such as a proxy's error page, is ignored, because it may reveal internals.
-        """
+        """Returns the server's error message. Ignores other content, since it may reveal internals."""
         try:
             message = str(orjson.loads(content)["error"]["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -115,10 +109,10 @@ class EmbeddingServer:
 
 
 class ServerEmbedder:
-    """Implements Embedder for a server's model with a known number of dimensions."""
+    """Implements Embedder for a model on an embedding server."""
 
     def __init__(self, server: EmbeddingServer, model: str, dimensions: int, *, asked: bool) -> None:
-        """Creates an embedder. `asked` is set if each request must specify the dimensions."""
+        """Creates an embedder. If `asked` is true, each request specifies the dimensions."""
         self.model = f"{PROVIDER}:{model}"
         self.dimensions = dimensions
         self._server = server
@@ -143,7 +137,7 @@ class ServerEmbedder:
         return np.concatenate(await asyncio.gather(*calls))
 
     async def _batch(self, texts: Sequence[str]) -> Vectors:
-        """Embeds a batch. If the server rejects it, halves it, and keeps the accepted size for later batches."""
+        """Embeds a batch. If the server rejects the batch, halves this and later batches."""
         try:
             return await self._server.embed(self._name, texts, self._asked)
         except BatchRefused:
@@ -157,7 +151,7 @@ class ServerEmbedder:
 
 
 async def server_embedder(server: EmbeddingServer, model: str, dimensions: int | None) -> ServerEmbedder:
-    """Creates an embedder, and embeds a text to find out the model's number of dimensions."""
+    """Creates an embedder. Embeds a text to find the model's number of dimensions."""
     usual = (await server.embed(model, ["dimensions"])).shape[1]
     if dimensions is None or usual == dimensions:
         return ServerEmbedder(server, model, usual, asked=False)

@@ -1,4 +1,4 @@
-"""Embeds texts offline and in the process itself, with wordllama, which averages the vectors of word pieces."""
+"""Embeds texts offline with wordllama, which averages the vectors of word pieces."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ Pieces = npt.NDArray[np.intp]
 
 
 class StaticEmbedder:
-    """Implements Embedder with wordllama. The model is loaded on first use, in a thread."""
+    """Implements Embedder with wordllama. The model is loaded on first use."""
 
     def __init__(self, dimensions: int = DIMENSIONS[-1]) -> None:
         if dimensions not in DIMENSIONS:

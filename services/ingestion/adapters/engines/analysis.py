@@ -1,7 +1,6 @@
-"""Analyzes texts and queries for keyword search in both engines.
+"""Analyzes texts and queries for keyword search.
 
-Normalizes case and accents, strips endings and drops function words. Codes and amounts are indexed both as a whole and
-in parts. If you change the output, increment ``ANALYSIS`` in the domain, because existing indexes no longer match.
+If you change the output, increment ``ANALYSIS`` in the domain, because existing indexes no longer match.
 """
 
 import re
@@ -77,7 +76,6 @@ class Analysis:
         self._numbers = _Cache(lambda word: map(number, self._terms[word]))
 
     def counts(self, text: str) -> TermCounts:
-        """Counts how often each term occurs in the text."""
         counted = Counter(chain.from_iterable(map(self._numbers.__getitem__, _words(text))))
         numbers = np.fromiter(counted.keys(), np.int32, len(counted))
         counts = np.fromiter(counted.values(), np.int32, len(counted))
@@ -131,7 +129,7 @@ class _Cache(dict[str, tuple[T, ...]]):
 
 
 def number(term: str) -> int:
-    """Returns a term's number. Indexes store it, so it must never change."""
+    """Returns a term's number. Indexes store the number, so it must never change."""
     return crc32(term.encode()) % NUMBER_OF_TERMS
 
 

@@ -57,7 +57,7 @@ def rarity(chunks_with_term: float, chunks: float) -> float:
 def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], chunks: float) -> TermWeights:
     """Computes the weights of a query's terms.
 
-    `frequencies` maps each term to how many of the `chunks` contain it. A missing term counts as being in one chunk.
+    `frequencies` maps a term to the number of chunks that contain it. The number is 1 if the term is missing.
     """
     terms = np.array(sorted(counts), np.int32)
     weights = [
@@ -71,5 +71,5 @@ def _norm(length: int, average_length: float) -> float:
 
 
 def relative(score: float, terms: int) -> float:
-    """Divides a score by the maximum score of a query with ``terms`` terms, all of them common."""
+    """Divides a score by the maximum score of a query with this many common terms."""
     return score / ((K1 + 1) * max(terms, 1))

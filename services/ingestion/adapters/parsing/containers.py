@@ -11,7 +11,7 @@ _BOMB_SIZE = 32 * 1024**2
 
 
 def check_package(path: Path, limits: Limits) -> None:
-    """Checks a .docx or .xlsx file. Raises Unparsable if it isn't safe to unpack."""
+    """Checks a .docx or .xlsx file. Raises Unparsable if the file isn't safe to unpack."""
     try:
         with zipfile.ZipFile(path) as package:
             members = package.infolist()

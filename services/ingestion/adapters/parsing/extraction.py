@@ -38,7 +38,7 @@ def html(text: str) -> ParsedDocument:
 
 
 def word(path: Path) -> ParsedDocument:
-    """Converts a Word file in the format of Word 2007 and later."""
+    """Converts a .docx file."""
     return ParsedDocument(_clean(word_text(path)))
 
 
@@ -47,10 +47,7 @@ def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
 
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
-    """Converts a PDF. Scanned pages are recognized by OCR, if it's available.
-
-    OCR is only required if all pages are scanned.
-    """
+    """Converts a PDF. Scanned pages are read by OCR, which is only required if all pages are scanned."""
     texts = {number: _clean(text) for number, text in page_texts(path, part_done).items()}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)

@@ -1,4 +1,4 @@
-"""Extracts the text of PDF pages, including text that users typed into them: notes and form fields."""
+"""Extracts the text of PDF pages, including notes and form fields."""
 
 import ctypes
 import re
@@ -39,7 +39,6 @@ def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
 
 
 def _text(page: Any) -> str:
-    """Returns the page's text in reading order. pdfium already reorders right-to-left lines."""
     with closing(page.get_textpage()) as shown:
         text = _lam_before_alef(shown, shown.get_text_range())
     return _HYPHEN.sub("", text.replace("\r\n", "\n")).strip()
@@ -66,7 +65,7 @@ def _lam_before_alef(shown: Any, text: str) -> str:
 
 
 def _form(document: Any) -> Any:
-    """Returns the form, or None if the document has none or pdfium rejects it. Page texts can be read without it."""
+    """Returns the document's form, or None if there's none or pdfium rejects it."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 

@@ -29,8 +29,7 @@ _SLACK: Final = 2 * 1024**3
 class ParsingPool:
     """Implements DocumentReader with up to ``size`` processes per company, and one more for other companies.
 
-    ``timeout_seconds`` limits the wall time for a part of a file, such as a few pages or rows. ``file_seconds`` limits
-    the time for the whole file.
+    ``timeout_seconds`` limits the time for a part of a file, and ``file_seconds`` the time for the whole file.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class ParsingPool:
             raise self._too_slow(problem) from None
         except OutOfMemory:
             most = self._process_limits.memory_bytes // 1024**2
-            raise Unparsable("memory", f"Parsing the file took more than {most:,} MB of memory.") from None
+            raise Unparsable("memory", f"Parsing the file needs more than {most:,} MB of memory.") from None
         if "code" in head:
             raise Unparsable(head["code"], head["message"], retryable=head["retryable"])
         if path is not None:

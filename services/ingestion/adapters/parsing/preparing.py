@@ -1,8 +1,4 @@
-"""Computes the chunks' vectors and terms in the parsing process.
-
-This takes more CPU time than parsing most files and would block an event loop. It's optional, because the service
-computes whatever is missing.
-"""
+"""Computes chunks' vectors and terms in the parsing process, because this would block the service's event loop."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -24,17 +20,14 @@ Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Returns what the parsing process should compute, or None if that's nothing.
-
-    The process has no keys for embedding servers, so it can't compute their vectors.
-    """
+    """Returns what the parsing process should compute, or None. The process has no keys for embedding servers."""
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None
 
 
 def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Computes the chunks' vectors and terms in the parsing process. Returns them as a JSON header and bytes."""
+    """Computes the chunks' vectors and terms. Returns a JSON header and bytes."""
     if not chunks or len(chunks) > _MOST_CHUNKS:
         return {}, b""
     texts = [chunk.text for chunk in chunks]
@@ -53,7 +46,7 @@ def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, 
 
 
 def prepared(head: dict[str, Any], body: bytes) -> Iterable[Extra]:
-    """Decodes each chunk's vector and terms in the service. Raises ValueError if the bytes are inconsistent."""
+    """Decodes the chunks' vectors and terms. Raises ValueError if the bytes are inconsistent."""
     number = len(head["chunks"])
     dimensions, has_terms = head.get("dimensions", 0), head.get("terms", False)
     size = number * dimensions

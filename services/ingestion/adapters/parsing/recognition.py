@@ -1,4 +1,4 @@
-"""Runs optical character recognition (OCR) with tesseract, whose language data is installed separately."""
+"""Runs optical character recognition (OCR) with tesseract."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 
 
 def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown", **options: Any) -> ExtractionResult:
-    """Converts a file with kreuzberg and these ``options``. Raises ``Unparsable``. OCR errors propagate."""
+    """Converts a file with kreuzberg. Raises ``Unparsable``, or ``OCRError`` if OCR fails."""
     from kreuzberg import (
         ConcurrencyConfig,
         ExtractionConfig,
@@ -122,4 +122,4 @@ def _unparsable(error: Exception) -> Unparsable:
     reason = str(getattr(error, "message", "") or error).splitlines()[0]
     if any(word in reason.lower() for word in ("password", "encrypt")):
         return Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.")
-    return Unparsable("damaged", f"The file is damaged or doesn't match its name: {reason[:300]}")
+    return Unparsable("damaged", f"The file is damaged or doesn't match its extension: {reason[:300]}")

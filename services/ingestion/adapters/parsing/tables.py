@@ -1,4 +1,4 @@
-"""Renders tables and JSON as text. Each row is a line and a segment, and each value has its column's name."""
+"""Renders tables and JSON as text: a line for each row, with the column's name before each value."""
 
 import io
 import json
@@ -53,10 +53,7 @@ class TableText:
             raise too_much_text(self._limits)
 
     def sheet(self, rows: Iterable[Sequence[Any]], page: int | None = None) -> None:
-        """Adds a sheet. If its first row looks like a heading, it names the columns.
-
-        Rows are numbered as in a spreadsheet.
-        """
+        """Adds a sheet. If the first row looks like a heading, its cells name the columns."""
         heading: Sequence[str] | None = None
         first = True
         for number, row in enumerate(rows, 1):
@@ -77,13 +74,13 @@ class TableText:
 
 
 def too_many_rows(limits: Limits) -> Unparsable:
-    return Unparsable("too_large", f"The table has more than {limits.rows:,} rows. Split it into smaller files.")
+    return Unparsable("too_large", f"The table has more than {limits.rows:,} rows. Split the table into smaller files.")
 
 
 def too_much_text(limits: Limits) -> Unparsable:
     return Unparsable(
         "too_large",
-        f"The file contains more than {limits.text_characters:,} characters of text. Split it into smaller files.",
+        f"The text has more than {limits.text_characters:,} characters. Split the file into smaller files.",
     )
 
 

@@ -1,8 +1,6 @@
-"""Reads the final text of a Word document.
+"""Reads the text of a Word document, with its revisions accepted.
 
-Revisions are accepted, notes are put at the end, and each header and footer is included once. The file is parsed with
-Python's own XML parser, which never fetches anything. Entities can only be defined in a document type declaration,
-which Office files may not contain. Files with one are rejected.
+Files with a document type declaration are rejected, since the declaration could define XML entities.
 """
 
 import posixpath
@@ -160,7 +158,7 @@ class _Document:
         return [list(self._blocks(cell)), *([] for _ in range(further))]
 
     def _outline_levels(self) -> dict[str, int]:
-        """Returns the heading level of each style. A style without a level inherits that of its base style."""
+        """Returns the heading level of each style. A style without a level inherits the level of its base style."""
         own: dict[str, int | None] = {}
         bases: dict[str, str] = {}
         for target in self._parts.get("styles", ()):
@@ -180,7 +178,7 @@ class _Document:
         return found
 
     def _related(self, part: str) -> Iterator[tuple[str, str]]:
-        """Yields the kind and name of each part that this part, or the package itself, refers to."""
+        """Yields the kind and name of each part that this part refers to. An empty ``part`` is the package itself."""
         folder = posixpath.dirname(part)
         relations = self._part(_relations(part))
         for relation in relations if relations is not None else ():
@@ -223,16 +221,13 @@ class _Builder(ElementTree.TreeBuilder):
 
 @lru_cache(maxsize=1000)
 def _name(tag: str) -> str:
-    """Returns the tag's name with the usual prefix for Word and math elements, whichever prefix the file uses."""
+    """Returns the tag's name with the usual prefix, such as ``w:p``."""
     namespace, _, name = tag[1:].rpartition("}")
     return f"{_PREFIXES.get(namespace, '')}:{name}"
 
 
 def _children(parent: Element) -> Iterator[Element]:
-    """Yields the children, including those within revisions and content controls.
-
-    Of several alternatives, only the first is included.
-    """
+    """Yields the children, including those in revisions, content controls and the first of several alternatives."""
     for child in parent:
         name = _name(child.tag)
         if name == "mc:AlternateContent":
@@ -271,7 +266,7 @@ def _row(cells: list[str], width: int) -> str:
 
 
 def _symbol(code: str) -> str:
-    """Returns the symbol, or "" if its font is like Wingdings, whose characters have no Unicode meaning."""
+    """Returns the symbol, or "" if it has no Unicode character, as in Wingdings."""
     try:
         number = int(code, 16)
     except ValueError:
@@ -280,7 +275,7 @@ def _symbol(code: str) -> str:
 
 
 def _formula(element: Element) -> str:
-    """Renders a formula on one line, the way people would type it."""
+    """Renders a formula as plain text, such as ``a/(b+c)``."""
 
     def part(name: str, *, grouped: bool = True) -> str:
         found = _child(element, f"m:{name}")

@@ -15,8 +15,8 @@ from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
-# Companies take turns: the nth document of each company comes before any company's next one. Documents of lost indexes
-# come last.
+# Companies take turns: every company's first document comes before any company's second document. Documents of lost
+# indexes come last.
 _CLAIM = """
     WITH RECURSIVE companies (id) AS (
         (SELECT company_id FROM artifact_documents WHERE state = 'pending' ORDER BY company_id LIMIT 1)
@@ -65,7 +65,7 @@ class PostgresArtifactWriter:
         self._connection = transaction.connection
 
     async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str, owner_id: str | None) -> None:
-        """Queues a document. If it's already known or was deleted, nothing changes."""
+        """Queues a document, unless it's already known or deleted."""
         await self._connection.execute(
             """INSERT INTO artifact_documents
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, owner_id)
@@ -82,7 +82,7 @@ class PostgresArtifactWriter:
         )
 
     async def mark_deleted(self, artifact_id: str, session_id: str, company_id: str) -> None:
-        """Marks a document as deleted. If it's unknown, a tombstone is added."""
+        """Marks a document as deleted, even if it's unknown."""
         await self._connection.execute(
             """INSERT INTO artifact_documents AS d
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, state)
@@ -93,10 +93,7 @@ class PostgresArtifactWriter:
 
 
 class PostgresArtifactJobs:
-    """The jobs that index session documents.
-
-    Each method has its own transaction, which includes the event about the change.
-    """
+    """The jobs that index session documents. Each method has its own transaction."""
 
     def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = no_holder) -> None:
         self._database = database
@@ -142,7 +139,7 @@ class PostgresArtifactJobs:
         return [IndexPlace(row[0], row[1]) for row in found]
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues all documents of a lost index again, behind waiting documents. Returns how many were queued."""
+        """Queues the documents of a lost index again, behind waiting documents. Returns the number of documents."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
                 """UPDATE artifact_documents
@@ -155,7 +152,7 @@ class PostgresArtifactJobs:
             return changed.rowcount
 
     async def indexed(self, job: ArtifactJob, *, characters: int, chunks: int) -> bool:
-        """Marks a document as indexed. Returns False if it was deleted, in which case its chunks are removed later."""
+        """Marks a document as indexed. Returns False if the document was deleted."""
         event = ArtifactIndexed(**_ids(job), characters=characters, passages=chunks)
         return await self._ended(job, "indexed", event)
 
@@ -180,7 +177,7 @@ class PostgresArtifactJobs:
         await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 
     async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
-        """Moves these deleted documents behind all others that await removal."""
+        """Moves these documents behind the other documents that await removal."""
         await self._change_all(artifact_ids, "changed_at = now()")
 
     async def _change_all(self, artifact_ids: Sequence[str], changes: str) -> None:
@@ -217,7 +214,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Returns where each of the company's documents is indexed, or was indexed before the index was lost."""
+        """Returns the index of each of the company's documents that was indexed, even if the index was lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

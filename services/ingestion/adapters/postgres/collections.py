@@ -1,4 +1,4 @@
-"""Reads and changes collections, and publishes their updates after their files have changed."""
+"""Reads and changes collections, and records what was published about them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -48,7 +48,7 @@ _NEWEST_FIRST: Final = Order(("c.created_at", "c.id"), ("timestamptz", "text"))
 
 
 class PostgresCollectionReader:
-    """Reads committed collections with totals across their files."""
+    """Reads collections with totals across their files."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -98,7 +98,7 @@ class PostgresCollectionWriter:
         )  # fmt: skip
 
     async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
-        """Locks the collection until the end of the transaction and returns it, or None if it doesn't exist."""
+        """Locks the collection until the end of the transaction. Returns None if the collection doesn't exist."""
         if "\x00" in collection_id:
             return None
         key = (company_id, collection_id)
@@ -116,7 +116,7 @@ class PostgresCollectionWriter:
         await self._connection.execute("DELETE FROM collections WHERE id = %s", (collection_id,))
 
     async def add_files(self, collection_id: str, file_ids: Sequence[str], correlation_id: str) -> set[str]:
-        """Adds files to the collection. Returns those that it didn't contain before."""
+        """Adds files to the collection. Returns the IDs that are new in the collection."""
         added = await self._connection.execute(
             """INSERT INTO collection_files (collection_id, file_id, added_at)
                SELECT %s, id, clock_timestamp() FROM unnest(%s::text[]) AS id
@@ -171,7 +171,7 @@ class PostgresCollectionChanges:
         self._database = database
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        """Returns the collections whose files or texts have changed since ``since``, and the time for the next call.
+        """Returns collections whose files or texts changed after ``since``, and the ``since`` of the next call.
 
         If ``since`` is None, returns all collections.
         """
@@ -186,7 +186,7 @@ class PostgresCollectionPublisher:
         self._connection = transaction.connection
 
     async def record_changed(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
-        """Records the collections' current states as published. Returns those collections whose state has changed.
+        """Records the collections' current states as published. Returns the collections whose state has changed.
 
         Collections that another transaction has locked are skipped.
         """

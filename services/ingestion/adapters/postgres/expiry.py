@@ -1,7 +1,4 @@
-"""Lists the tables whose rows expire.
-
-Runs are deleted before their knowledge base, and after the last items that they ingested.
-"""
+"""The tables whose rows expire."""
 
 from typing import Final
 

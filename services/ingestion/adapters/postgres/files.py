@@ -49,7 +49,7 @@ _CONDITIONS = {
 
 
 class PostgresFileReader:
-    """Reads committed files. Deleted files and other companies' files count as missing."""
+    """Reads files. Deleted files and other companies' files count as missing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -93,7 +93,7 @@ class PostgresFileWriter:
         self._connection = transaction.connection
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
-        """Locks the existing ones of the files until the end of the transaction, and returns them by ID."""
+        """Locks the files until the end of the transaction. Returns the files that exist, by ID."""
         parameters = {"company": company_id, "ids": storable(file_ids)}
         # Read in a second statement: after waiting for the lock, the first one would miss recently added collections.
         await self._connection.execute(
@@ -117,7 +117,7 @@ class PostgresFileWriter:
         )
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
-        """Deletes locked files: removes them from collections and indexes, and drops their references to bytes."""
+        """Deletes locked files, and removes them from collections and indexes."""
         ids = list(file_ids)
         await self._leave_collections(ids, correlation_id)
         deleted = await self._connection.execute(
@@ -211,7 +211,7 @@ class PostgresNewFiles:
         self._amounts = amounts
 
     async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """Adds files, given by their new IDs. Raises ``QuotaExceeded``."""
+        """Adds files by their new IDs. Raises ``QuotaExceeded``."""
         wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
         await self._amounts.check(self._connection, company_id, wanted)
         for file_id, file in files.items():

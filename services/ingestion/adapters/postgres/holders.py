@@ -45,7 +45,7 @@ _FREE_DOCUMENTS: Final = """
 
 
 def no_holder() -> None:
-    """Returns None, for a process without a liveness lock. Only leases protect such a process's work."""
+    """Returns None, for a process without a liveness lock."""
 
 
 class PostgresHolders:

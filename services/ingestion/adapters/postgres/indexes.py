@@ -28,7 +28,7 @@ _CONTENT: Final = """
 
 
 class PostgresIndexCatalog:
-    """Reads the knowledge base indexes that should exist according to the database."""
+    """Reads which knowledge base indexes should exist."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -77,7 +77,7 @@ class PostgresIndexDeletion:
         )
 
     async def dropped(self, index_id: str) -> None:
-        """Records that the engine has dropped the index. The last one completes its knowledge base's deletion."""
+        """Records that the engine has dropped the index, which may complete the knowledge base's deletion."""
         async with self._outbox.transaction() as transaction:
             # A cascade from the index would lock the items in arbitrary order.
             await transaction.connection.execute(

@@ -1,7 +1,4 @@
-"""Changes knowledge bases in PostgreSQL, in the caller's transaction.
-
-Rows are locked in a fixed order: the knowledge base, the run, the items.
-"""
+"""Changes knowledge bases. Rows are locked in a fixed order: the knowledge base, the run, the items."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +29,7 @@ class PostgresKnowledgeBaseWriter:
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Returns those of the collections and files that the company doesn't have."""
+        """Returns the collections and files that the company doesn't have."""
         collections = await self._connection.execute(
             "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
         )
@@ -79,11 +76,10 @@ class PostgresKnowledgeBaseWriter:
         await set_status(self._connection, knowledge_base_id, status)
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
-        """Starts an ingestion run that writes to an index with the locked knowledge base's settings.
+        """Starts an ingestion run with the locked knowledge base's settings.
 
-        The index is the searched one, one under construction, or a new one with the ID in ``run``. If an active run
-        already uses this index, that run is reset to planning and returned. An active run that uses another index is
-        superseded.
+        If an active run has the same settings, restarts and returns that run. Supersedes an active run with other
+        settings. ``run.index_id`` is the ID for a new index, if one is needed.
         """
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(
@@ -101,10 +97,7 @@ class PostgresKnowledgeBaseWriter:
         return run
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
-        """Starts a run that writes to a replacement for the lost ``index_id``, or resets an active run to do so.
-
-        Returns None if the lost index is no longer in use.
-        """
+        """Starts or restarts a run that replaces a lost index. Returns None if the index is no longer in use."""
         given_up = await self._connection.execute(
             """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
                WHERE id = %s AND knowledge_base_id = %s AND state IN ('building', 'live')""",
@@ -166,7 +159,6 @@ class PostgresKnowledgeBaseWriter:
         return new_id
 
     async def _supersede(self, knowledge_base_id: str, reason: str) -> None:
-        """Ends the active run and emits its failure event."""
         ended = await self._connection.execute(
             f"""UPDATE ingestion_runs SET state = 'superseded', token = NULL, lease_until = NULL, changed_at = now()
                 WHERE knowledge_base_id = %s AND {_ACTIVE}

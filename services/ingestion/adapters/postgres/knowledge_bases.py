@@ -98,7 +98,7 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
-    """Reads committed knowledge bases. Deleted ones and those of other companies count as missing."""
+    """Reads knowledge bases. Deleted ones and those of other companies count as missing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -159,7 +159,7 @@ class PostgresKnowledgeBaseReader:
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[Source] | None:
-        """Returns the knowledge base's files, sorted by ID."""
+        """Returns a page of the knowledge base's files, sorted by ID."""
         async with self._moment() as connection:
             if await find(connection, company_id, knowledge_base_id) is None:
                 return None

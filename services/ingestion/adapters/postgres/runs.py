@@ -1,7 +1,4 @@
-"""Stores ingestion runs in PostgreSQL.
-
-Runs are planned in steps, and ended while both the knowledge base and the run are locked.
-"""
+"""Stores ingestion runs in PostgreSQL."""
 
 from collections.abc import Callable
 from typing import Final
@@ -147,10 +144,9 @@ class PostgresRuns:
         )
 
     async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
-        """Ends an active run with a failure event. With ``token``, the run only fails if that claim is still valid.
+        """Marks an active run as failed. Returns False if the run has already ended or the claim was lost.
 
-        ``cause`` describes the error, as returned by ``cause_of``. The searched index stays unchanged. Returns False if
-        the run has already ended or the claim was lost.
+        ``token`` is the claim to check, if any. ``cause`` describes the error, as returned by ``cause_of``.
         """
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             if await _locked_base(transaction.connection, run) is None:
@@ -186,10 +182,10 @@ class PostgresRuns:
             return True
 
     async def end(self, run: ClaimedRun) -> RunOutcome | None:
-        """Ends a finishing run while it and its knowledge base are locked, and emits the outcome.
+        """Ends a finishing run and emits its outcome.
 
-        If the run's index is complete, searches switch to it. Returns None if the run is no longer finishing or another
-        worker has claimed it.
+        Searches switch to the run's index, unless files failed that are searchable now. Returns None if the run is no
+        longer finishing or another worker has claimed it.
         """
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:
@@ -212,10 +208,7 @@ class PostgresRuns:
         return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
-        """Emits the run's progress at most once a second. Returns None if nothing was emitted.
-
-        A run that is finishing or has ended emits no progress.
-        """
+        """Emits the run's progress at most once a second. Returns None if nothing was emitted."""
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             state = await fetch_value(
                 transaction.connection,

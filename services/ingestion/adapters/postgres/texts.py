@@ -12,20 +12,14 @@ _KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, cont
 
 
 class PostgresTexts:
-    """The states of parsed texts, which determine the status of collections. Each method has its own transaction.
-
-    The text itself is in the object store, and is written before its state.
-    """
+    """The states of parsed texts. The texts themselves are in the object store."""
 
     def __init__(self, database: Database, holder: Callable[[], int | None] = no_holder) -> None:
         self._database = database
         self._holder = holder
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        """Returns the states of those texts that are known.
-
-        The same bytes have a separate text for each content type under which they were uploaded.
-        """
+        """Returns the states of the texts that are known."""
         rows = await self._database.execute(
             f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
                        t.error_code, t.error_message, t.retryable
@@ -35,7 +29,7 @@ class PostgresTexts:
         return {TextKey(row[0], row[1]): _state(row) for row in rows}
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
-        """Claims those of the texts that are neither parsed nor leased.
+        """Claims texts that are neither parsed nor leased.
 
         A failed text is only claimed if it's retryable or ``again`` is set.
         """
@@ -56,7 +50,6 @@ class PostgresTexts:
         return {TextKey(*row) for row in cursor}
 
     async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
-        """Renews the leases of texts that this process is parsing."""
         await self._database.execute(
             f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (
                     SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)

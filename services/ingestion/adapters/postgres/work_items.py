@@ -72,7 +72,7 @@ _RELEASE: Final = """
 
 
 class PostgresWorkItems:
-    """Work items with their lease, state and result. Each method has its own transaction."""
+    """Work items. Each method has its own transaction."""
 
     def __init__(
         self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = no_holder, *, lease_seconds: float
@@ -83,7 +83,7 @@ class PostgresWorkItems:
         self._lease = lease_seconds
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
-        """Claims those of the items that are neither finished nor leased."""
+        """Claims the items that are neither finished nor leased."""
         lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
         parameters = {**_columns(keys), **lease, "most": MOST_ATTEMPTS}
         cursor = await self._database.execute(_CLAIM, parameters)
@@ -110,7 +110,7 @@ class PostgresWorkItems:
         )
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
-        """Returns those of the indexes that haven't been replaced or deleted."""
+        """Returns the indexes that haven't been replaced or deleted."""
         cursor = await self._database.execute(
             "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
             (list(index_ids),),
@@ -118,9 +118,9 @@ class PostgresWorkItems:
         return {row[0] for row in cursor}
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
-        """Marks items as ingested. Returns those whose file, knowledge base or index was deleted meanwhile.
+        """Marks items as ingested. Returns the items whose file, knowledge base or index was deleted meanwhile.
 
-        The caller must remove these items' chunks from the index.
+        The caller must remove the returned items' chunks from the index.
         """
         keys = list(chunks)
         async with self._database.connection() as connection:
@@ -193,7 +193,6 @@ class PostgresWorkItems:
 
 
 def message_context_of(run: RunRef) -> MessageContext:
-    """Returns the message context of the run's events."""
     return MessageContext(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
 
 

@@ -1,4 +1,4 @@
-"""The queue of unfinished work, which is dispatched, reconciled and counted here."""
+"""The queue of unfinished work."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -172,10 +172,7 @@ class PostgresWorkQueue:
             await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
-        """Requeues work that was sent more than ``seconds`` ago but has no lease.
-
-        Returns the number of requeued items and runs.
-        """
+        """Requeues work that has an expired lease or is unclaimed for ``seconds``. Returns how much was requeued."""
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
@@ -211,7 +208,7 @@ BACKLOG: Final = """
 
 
 async def count_backlog(database: Database) -> None:
-    """Sets the gauge of waiting work. During a database outage, it stays unchanged."""
+    """Updates the gauge of waiting work, except during a database outage."""
     try:
         WAITING.set(await database.value(BACKLOG))
     except StoreUnavailable as problem:

@@ -1,1 +1,1 @@
-"""Entry points for commands and reads, by resource."""
+"""The HTTP routes and command handlers, one module for each resource."""

@@ -1,4 +1,4 @@
-"""Serves the texts of session documents, and searches in them, to the artifacts service."""
+"""Routes with which the artifacts service reads and searches session documents."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Commands and reads of collections."""
+"""Routes and command handlers of collections."""
 
 from fastapi import APIRouter, FastAPI
 

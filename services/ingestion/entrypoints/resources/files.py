@@ -1,4 +1,4 @@
-"""Commands, uploads and reads of files."""
+"""Routes and command handlers of files."""
 
 from functools import partial
 from typing import Annotated, Literal

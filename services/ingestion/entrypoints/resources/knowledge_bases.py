@@ -1,4 +1,4 @@
-"""Commands, reads and searches of knowledge bases."""
+"""Routes and command handlers of knowledge bases."""
 
 from typing import Final
 
@@ -75,7 +75,7 @@ def _reads(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> A
 
     @router.get("/{knowledge_base_id}/check_status")
     async def check_status(knowledge_base_id: str, caller: Caller) -> KnowledgeBaseState:
-        """Returns the knowledge base's status, and records that this caller has seen it."""
+        """Returns the knowledge base's status, and records that the caller has seen the status."""
         view = await view_of(caller, knowledge_base_id)
         seen = await bases.mark_seen(knowledge_base_id, caller.user_id, view.stored.status_version)
         return KnowledgeBaseState(

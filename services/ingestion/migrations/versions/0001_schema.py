@@ -1,4 +1,4 @@
-"""Creates files with their bytes and texts, collections, knowledge bases with indexes, and session documents."""
+"""Creates the tables for files, texts, collections, knowledge bases, ingestions and session documents."""
 
 from alembic import op
 
@@ -297,7 +297,7 @@ TABLES = {
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
-        "removed": "a day after the last file that uses it is deleted; unfinished uploads after 3 hours",
+        "removed": "a day after its last file is deleted; unfinished uploads after 3 hours",
     },
     "texts": {"row": "each distinct content, per content type", "bytes": "220", "removed": "with its blob"},
     "uploads": {"row": "each upload with an `Idempotency-Key`", "bytes": "470", "removed": "after 3 days"},
@@ -337,6 +337,6 @@ TABLES = {
     "search.term_frequencies": {
         "row": "each term in more than one passage of an index",
         "bytes": "85",
-        "removed": "with the index and at each recount",
+        "removed": "with the index, and whenever terms are counted again",
     },
 }

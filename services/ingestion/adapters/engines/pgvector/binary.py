@@ -1,4 +1,4 @@
-"""Encodes chunks in COPY's binary format, so that the server doesn't have to parse text."""
+"""Encodes chunks in the binary format of COPY."""
 
 from collections.abc import Iterable
 from struct import Struct

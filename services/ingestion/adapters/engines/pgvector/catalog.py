@@ -120,7 +120,7 @@ async def required(connection: Connection, index_id: str) -> Index:
 
 
 async def ensure_catalog(connection: Connection) -> None:
-    """Recreates the catalog's tables in the caller's transaction if they were lost."""
+    """Recreates the catalog's tables in the caller's transaction if they're missing."""
     if await fetch_value(
         connection, "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
     ):

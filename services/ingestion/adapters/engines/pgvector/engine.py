@@ -125,7 +125,7 @@ class PgvectorEngine:
         """Does nothing, because the engine doesn't own the database connection pool."""
 
     async def _changed(self, index_id: str, change: Callable[[Connection], Awaitable[None]]) -> None:
-        """Makes the change, with retries after conflicts. Raises ``EngineConflict`` if the last attempt conflicts."""
+        """Retries the change after conflicts. Raises ``EngineConflict`` if the last attempt conflicts."""
 
         async def attempt() -> None:
             async with self._connected(index_id) as connection:

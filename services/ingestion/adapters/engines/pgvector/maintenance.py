@@ -1,7 +1,4 @@
-"""Maintains an index at the end of a run.
-
-Updates its weights and term frequencies, and builds database indexes for large tables.
-"""
+"""Maintains an index at the end of a run: weights, term frequencies and database indexes."""
 
 from typing import Final
 
@@ -31,10 +28,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 async def finish(connection: Connection, index: Index, indexed_from: int) -> None:
-    """Updates the index's weights and statistics, and builds its database indexes.
-
-    Each step is idempotent and runs in its own transaction.
-    """
+    """Updates weights and statistics, and builds database indexes. Each step has its own transaction."""
     chunks, terms = await _size(connection, index)
     if chunks and not index.has_graph:
         await recompute_weights(connection, index, max(terms / chunks, LEAST_AVERAGE_LENGTH))
@@ -116,7 +110,7 @@ async def _alone(connection: Connection, index: Index) -> None:
 
 
 async def recompute_weights(connection: Connection, index: Index, average_length: float) -> None:
-    """Recomputes all weights. Commits after every few hundred chunks, since each chunk is consistent on its own."""
+    """Recomputes the weights of a few hundred chunks at a time. Skips chunks whose weights would hardly change."""
     file_id, chunk_id = "", ""
     select = SQL(
         """
@@ -155,8 +149,7 @@ async def recompute_weights(connection: Connection, index: Index, average_length
 async def prepare_bulk_append(connection: Connection, index: Index, more: int) -> None:
     """Drops the graph and the inverted index before a large append. `finish` rebuilds them.
 
-    ``more`` is the number of chunks to append. The drop has its own transaction, so that it only blocks searches
-    briefly. If a long read or build holds a lock on the table, nothing is dropped.
+    ``more`` is the number of chunks to append. Nothing is dropped while another transaction locks the table.
     """
     counted = index.counted_chunks or 0
     added = index.chunks + more - counted

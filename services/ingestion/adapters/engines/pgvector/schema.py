@@ -1,4 +1,4 @@
-"""The schema of the index catalog. Each index's own table is created with the index."""
+"""The schema of the index catalog."""
 
 from typing import Final
 

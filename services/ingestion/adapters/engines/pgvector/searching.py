@@ -70,7 +70,6 @@ class PgvectorSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """Finds the candidates with a single statement, so that they reflect a consistent state of the index."""
         counts = counted(self.analysis.terms(query.text)) if query.mode != "semantic" else {}
         if query.mode == "keyword" and not counts:
             return []
@@ -173,7 +172,6 @@ def _statement(
 
 
 def _having(telling: SelectiveWords) -> tuple[Composable, dict[str, list[int]]]:
-    """Returns the SQL condition that selects chunks with these words, and its parameters."""
     sets = {"alone": telling.alone} if telling.alone else {}
     sets |= {f"together{number}": combination for number, combination in enumerate(telling.together)}
     operators = ("&&" if name == "alone" else "@>" for name in sets)

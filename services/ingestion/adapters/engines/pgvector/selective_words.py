@@ -1,7 +1,7 @@
 """Selects a query's informative words, so that a keyword search only scores chunks that contain them.
 
-Too many chunks contain a frequent word. However, its weight is only high in the few chunks that repeat it, and these
-include the best hits. That's why chunks are also selected by a term's weight in them, at several levels.
+Many chunks contain a frequent word, but only a few repeat it. So a frequent word only selects chunks in which its
+weight reaches a certain level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +18,7 @@ from services.ingestion.adapters.engines.bm25 import TermWeights
 
 # In a chunk of average length, one occurrence of a term weighs 1, two weigh 1.4, three 1.6 and six 1.8.
 LEAST_WEIGHTS: Final = (0.8, 1.3, 1.6, 1.8)
-"""The minimum weight of a term at each level.
-
-Level 0 includes every chunk with the term, even the few whose weight is below its minimum.
-"""
+"""The minimum weight of a term at each level. Level 0 includes every chunk with the term."""
 # The sign and offset that map a term's number to its number at each level. Numbers of different levels don't overlap.
 _NUMBERS: Final = ((1, 0), (1, NUMBER_OF_TERMS), (-1, -1), (-1, -1 - NUMBER_OF_TERMS))
 
@@ -33,12 +30,12 @@ def number_at(term: int, level: int) -> int:
 
 
 def numbers_of(terms: Sequence[int]) -> list[int]:
-    """Returns the numbers of the terms at all levels."""
+    """Returns the terms' numbers at all levels."""
     return [number_at(term, level) for term in terms for level in range(len(LEAST_WEIGHTS))]
 
 
 def with_levels(chunk: TermWeights) -> npt.NDArray[np.int32]:
-    """Returns the numbers of the chunk's terms, at level 0 and at each higher level that they reach."""
+    """Returns the numbers of the chunk's terms at each level that they reach."""
     found = [chunk.terms]
     for least, (sign, offset) in zip(LEAST_WEIGHTS[1:], _NUMBERS[1:], strict=True):
         found.append(sign * chunk.terms[chunk.weights >= least] + np.int32(offset))
@@ -59,9 +56,8 @@ def strong_words(
 ) -> tuple[list[list[int]], float]:
     """Selects combinations of term levels, and estimates how many chunks match at least one of them.
 
-    ``terms`` are pairs of a term's number and its query weight; only the four heaviest terms count. ``chunks_with``
-    maps a term's number to how many of the ``chunks`` contain it. Terms are assumed to be independent. Combinations
-    are selected by score, highest first, while they match at most about ``most`` chunks. The first is always selected.
+    ``terms`` are pairs of a term's number and query weight. ``chunks_with`` maps a term's number at a level to its
+    number of chunks. Combinations are selected by score, highest first, until they match about ``most`` chunks.
     """
     if not chunks:
         return [], 0.0
@@ -117,9 +113,9 @@ _MOST_COMBINATIONS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """The number of `chunks` that contain each term. A missing term is in at most one chunk.
+    """How many chunks contain each term. A missing term is in at most one chunk.
 
-    ``have_levels`` is set if ``of_terms`` also includes the terms' numbers at higher levels.
+    ``chunks`` is the total. ``have_levels`` is set if ``of_terms`` includes terms' numbers at higher levels.
     """
 
     of_terms: Mapping[int, float]
@@ -140,10 +136,10 @@ class SelectiveWords:
 
 
 def selective_words(words: TermWeights, seen: Frequencies) -> SelectiveWords | None:
-    """Selects the rarest words that together carry most of the query's weight. Chunks without them are skipped.
+    """Selects the rarest words that together carry most of the query's weight.
 
-    If too many chunks contain a word, it's required in combination with others, since high-ranking chunks contain
-    several of them. Returns None if comparing all chunks is faster.
+    Words in too many chunks are combined, since high-ranking chunks contain several of them. Returns None if comparing
+    all chunks is faster.
     """
     if not seen.chunks:
         return None

@@ -17,19 +17,13 @@ Prepared = Sequence[tuple[IndexedChunk, TermCounts]]
 
 
 def prepare(analysis: Analysis, chunks: Sequence[IndexedChunk]) -> Prepared:
-    """Removes duplicate chunks, sorts them by key, and counts their terms.
-
-    All writers lock an index's keys in this order, so that two writers of the same chunks can't deadlock.
-    """
+    """Removes duplicate chunks, sorts them by key to prevent deadlocks, and counts their terms."""
     by_key = {_key(chunk): chunk for chunk in reversed(chunks)}
     return [(by_key[key], by_key[key].terms or analysis.counts(by_key[key].text)) for key in sorted(by_key)]
 
 
 async def write(connection: Connection, index_id: str, prepared: Prepared) -> None:
-    """Writes the chunks that the index doesn't contain yet.
-
-    Raises a unique violation if a concurrent writer adds the same chunks.
-    """
+    """Writes chunks that aren't in the index. Raises ``UniqueViolation`` if a concurrent writer adds the same ones."""
     index = await required(connection, index_id)
     await prepare_bulk_append(connection, index, len(prepared))
     async with connection.transaction():
@@ -66,7 +60,7 @@ async def _write(connection: Connection, index: Index, prepared: Prepared) -> No
 
 
 async def delete_files(connection: Connection, index_id: str, file_ids: Sequence[str]) -> None:
-    """Deletes all chunks of the files. Raises ``IndexMissing``."""
+    """Deletes the files' chunks. Raises ``IndexMissing``."""
     index = await required(connection, index_id)
     async with connection.transaction():
         # Lock in key order, as in every change of several rows.

@@ -1,4 +1,4 @@
-"""Connects to a Weaviate server on first use, and reconnects after a connection loss."""
+"""Connects to a Weaviate server on first use."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 class Address:
     """The address of a Weaviate server.
 
-    `url` is that of the REST API. The gRPC API is on the same host. Timeouts are in seconds and apply to a whole call.
+    `url` is the REST API's URL, and the gRPC API is on the same host. Timeouts are in seconds for a whole call.
     """
 
     url: str
@@ -47,7 +47,7 @@ class Connection:
 
     @asynccontextmanager
     async def collection(self, index_id: str = "", *, writes: bool = True) -> AsyncIterator[CollectionAsync]:
-        """Yields the collection, in which each index is a tenant. Converts failures to the port's errors."""
+        """Yields the collection that contains all indexes. Raises ``EngineUnavailable`` and ``IndexMissing``."""
         try:
             # Without this limit, the client would retry for minutes.
             async with asyncio.timeout(self._address.write_timeout if writes else self._address.query_timeout):

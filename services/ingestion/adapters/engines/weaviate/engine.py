@@ -21,10 +21,10 @@ _PAGE = 5000
 
 
 class WeaviateEngine:
-    """Implements Engine with Weaviate. The connection is opened on first use.
+    """Implements Engine with Weaviate.
 
-    Keyword scores are wrong while new chunks are only in the server's memory: in Weaviate 1.35.2, nDCG is 0.03 instead
-    of 0.53. `finish` deactivates and reactivates the tenant, which flushes them to segments on disk.
+    Keyword scores are wrong until chunks are on disk: in Weaviate 1.35.2, nDCG is 0.03 instead of 0.53. `finish` writes
+    them to disk by deactivating and reactivating the tenant.
     """
 
     name = "weaviate"

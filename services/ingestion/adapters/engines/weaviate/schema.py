@@ -109,7 +109,7 @@ def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
 
 
 def refusal(index_id: str, messages: Iterable[str]) -> Exception:
-    """Returns the port's error for objects that Weaviate has rejected."""
+    """Returns the error to raise for objects that Weaviate rejected."""
     reason = "; ".join(sorted(messages))
     if "tenant not found" in reason or "not present in schema" in reason:
         return IndexMissing(index_id)

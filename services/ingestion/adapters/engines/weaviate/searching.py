@@ -75,7 +75,7 @@ class WeaviateSearching:
 
 
 def _filter(selection: FileSelection) -> Any:
-    """Returns Weaviate's filter for the files. Its type isn't public."""
+    """Returns Weaviate's filter for the files, or None if every file is selected."""
     by_file = Filter.by_property("file_id")
     if selection.only is not None:
         return by_file.contains_any(sorted(selection.only - selection.without))
