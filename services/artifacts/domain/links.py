@@ -22,8 +22,7 @@ Parameters = Sequence[tuple[str, str]]
 class LinkSigner:
     """Signs links and checks their signatures.
 
-    A signature covers the artifact and every parameter. ``accepted`` contains further secrets with which links may have
-    been signed.
+    A signature covers the artifact and every parameter. Links signed with a secret in ``accepted`` are valid, too.
     """
 
     def __init__(self, secret: str, *accepted: str) -> None:

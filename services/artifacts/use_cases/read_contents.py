@@ -42,8 +42,7 @@ class PreviewTables:
     async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
         """Returns the first rows of each table in an artifact.
 
-        Raises ``UnsupportedMediaType`` if the file contains no tables, and ``Conflict`` if reading failed or isn't
-        finished.
+        Raises ``UnsupportedMediaType`` if the file contains no tables, or ``Conflict`` if they haven't been read.
         """
         artifact = await self._processed(caller, artifact_id, session_id)
         if artifact.strategy != "structural_parsing":
@@ -85,8 +84,7 @@ class ReadText:
     ) -> ArtifactText:
         """Returns a part of a document's text.
 
-        Raises ``UnsupportedMediaType`` if the artifact isn't a document, and ``Conflict`` if processing failed or isn't
-        finished.
+        Raises ``UnsupportedMediaType`` if the artifact isn't a document, or ``Conflict`` if the text isn't available.
         """
         artifact = await self.access.readable(caller, artifact_id, session_id)
         if artifact.strategy != "rag_indexing":

@@ -44,7 +44,7 @@ class NotAConfiguration(ValidationFailed):
 
 
 class NormalizedConfiguration(BaseModel):
-    """A valid configuration in normal form. ``agent_id`` is set if a stored agent has this configuration."""
+    """A valid configuration in normal form. ``agent_id`` is set if the request named a stored agent."""
 
     agent_config: dict[str, Any]
     config_hash: str

@@ -103,7 +103,7 @@ class Toolsets:
         transaction.emit(event(toolset=after.public()), subject=after.id)
 
     async def delete(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
-        """Deletes a toolset. Agents that reference it continue without its tools. Raises ``ToolsetNotFound``."""
+        """Deletes a toolset. Agents that use the toolset continue without its tools. Raises ``ToolsetNotFound``."""
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         await toolsets.delete(toolset, datetime.now(UTC))

@@ -23,7 +23,7 @@ _WIDER: Final = {
 
 
 def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns summaries of the file's tables, or None for JSON that isn't an array of objects.
+    """Returns ``sheets``: the tables' summaries, or None for JSON that isn't an array of objects.
 
     Raises ``DocumentUnreadable``.
     """

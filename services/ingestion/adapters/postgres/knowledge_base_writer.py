@@ -57,7 +57,7 @@ class PostgresKnowledgeBaseWriter:
             raise Conflict("A knowledge base with this ID already exists.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-        """Locks the knowledge base until the end of the transaction. Returns None if it's missing or being deleted."""
+        """Locks the knowledge base. Returns None if the knowledge base is missing or being deleted."""
         return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:

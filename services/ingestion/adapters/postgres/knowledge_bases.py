@@ -98,7 +98,7 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
-    """Reads knowledge bases. Deleted ones and those of other companies count as missing."""
+    """Reads knowledge bases. Deleted and other companies' knowledge bases count as missing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -171,7 +171,7 @@ class PostgresKnowledgeBaseReader:
         return page.map(lambda row: _source_of(tuple(row.values())))
 
     async def mark_seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
-        """Records the status version that a user has seen. Returns whether the user had already seen it."""
+        """Records the status version that a user has seen. Returns whether the user had already seen this version."""
         async with self._database.transaction() as connection:
             seen = await fetch_value(
                 connection,

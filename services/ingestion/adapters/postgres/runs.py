@@ -166,7 +166,7 @@ class PostgresRuns:
         return True
 
     async def complete(self, run_id: str) -> bool:
-        """Moves a running run to finishing if all of its items are finished. Returns whether it did."""
+        """Moves the run to finishing if all of its items are finished. Returns whether the run was moved."""
         async with self._database.transaction() as connection:
             statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
             index_id = await fetch_value(connection, statement, (run_id,))
