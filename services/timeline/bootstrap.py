@@ -46,7 +46,7 @@ _now: Final = partial(datetime.now, UTC)
 
 
 def build(settings: TimelineSettings) -> Service:
-    """Builds the whole service. Only processes with the role ``api`` or ``all`` serve the log and usage."""
+    """Builds the whole service for the roles ``api`` and ``all``."""
     service = _service(settings)
     serve_events(service.http, PostgresTimeline(service.database))
     serve_usage(service.http, PostgresUsage(service.database))
@@ -57,14 +57,14 @@ def build(settings: TimelineSettings) -> Service:
 
 
 def build_log(settings: TimelineSettings) -> Service:
-    """Builds a process with the role ``log``, which fills the log."""
+    """Builds the service for the role ``log``, which stores events in the timeline."""
     service = _service(settings)
     _fill_log(service, settings)
     return service
 
 
 def build_webhooks(settings: TimelineSettings) -> Service:
-    """Builds a process with the role ``webhooks``, which handles webhooks' commands and delivers events."""
+    """Builds the service for the role ``webhooks``, which handles webhooks' commands and delivers events."""
     service = _service(settings)
     _serve_webhooks(service, settings)
     return service
@@ -86,10 +86,7 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
 
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
-    """Serves reads of webhooks in the role ``api``.
-
-    Handles commands, key events and deliveries in the role ``webhooks``.
-    """
+    """Serves reads of webhooks. Commands, key events and deliveries are handled in the role ``webhooks``."""
     metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)

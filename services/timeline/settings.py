@@ -17,5 +17,5 @@ class TimelineSettings(OutboundSettings, SecretsSettings, ServiceSettings):
         256,
         ge=1,
         le=4096,
-        description="Maximum number of concurrent calls per `webhooks` process, an eighth of them per company.",
+        description="Maximum number of concurrent calls per `webhooks` process. A company gets at most an eighth.",
     )

@@ -18,10 +18,9 @@ RETRY_DELAYS: Final = tuple(
     timedelta(seconds=seconds) for seconds in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000)
 )
 GIVE_UP_AFTER: Final = timedelta(days=5)
-# Longer than any pause between two attempts. If no attempt has failed for longer than this, the next failure starts a
-# new streak.
+# Longer than any pause between two attempts. A failure starts a new streak if the previous one is older than this.
 _STREAK_PAUSE: Final = timedelta(days=1)
-# A failing webhook pauses for an eighth of the time for which it has been failing.
+# A failing webhook pauses for an eighth of the time between its first and last failure.
 REST_DIVISOR: Final = 8
 LONGEST_REST: Final = timedelta(seconds=30)
 LONGEST_RESPONSE: Final = 2048
@@ -39,8 +38,8 @@ class DeliveryStatus(StrEnum):
 class Delivery:
     """The delivery of an event to a webhook.
 
-    A chain's deliveries are sent one at a time. All events of the same subject form a chain, while each test and each
-    redelivery has its own chain. ``next_attempt_at`` is None while an earlier delivery of the chain is pending.
+    Deliveries of one ``chain`` are sent one at a time. Events of the same subject share a chain, but each test and each
+    redelivery has its own. ``next_attempt_at`` is None while an earlier delivery of the chain is pending.
     """
 
     id: str
@@ -72,7 +71,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueDelivery:
-    """A delivery that is due. ``event``: the event as JSON, or None if the timeline no longer has it."""
+    """A delivery that is due. ``event`` is JSON, or None if the timeline no longer has the event."""
 
     id: str
     event_id: str
@@ -90,7 +89,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of an attempt: the response's status and first bytes, or the reason why there was no response."""
+    """The result of an attempt. ``text`` is the start of the response, or the reason why there was none."""
 
     status: int | None
     text: str
@@ -102,7 +101,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """The state of a delivery after an attempt. ``attempts`` includes this attempt."""
+    """The state of a delivery after an attempt. ``attempts`` includes that attempt."""
 
     delivery_id: str
     chain: str
@@ -113,7 +112,7 @@ class AttemptOutcome:
 
     @property
     def settled(self) -> bool:
-        """Whether the delivery needs no further attempt, so that its chain can continue."""
+        """Whether the delivery needs no further attempt."""
         return self.status is not DeliveryStatus.PENDING
 
 
@@ -135,7 +134,7 @@ def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptO
 
 
 def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime | None:
-    """Returns when to retry a failed attempt, or None if it isn't retried.
+    """Returns when to retry a failed attempt, or None to give up.
 
     A test is sent only once, because its sender is waiting for the result.
     """
@@ -145,7 +144,7 @@ def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime 
 
 @dataclass(frozen=True, slots=True)
 class FailureStreak:
-    """The period in which all attempts to reach a webhook have failed, from the first to the last failure."""
+    """The time from the first to the last failure, without a success in between."""
 
     since: datetime | None = None
     last: datetime | None = None
@@ -163,14 +162,14 @@ class FailureStreak:
         return FailureStreak(self.since if goes_on else now, now)
 
     def verdict(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> DisabledReason | None:
-        """Returns the reason why the webhook must be disabled, if any. The streak must include the outcomes already."""
+        """Returns the reason to disable the webhook, or None. The streak must already include ``outcomes``."""
         if any(each.answer.status == _GONE for each in outcomes):
             return DisabledReason.GONE
         return DisabledReason.UNREACHABLE if self.since is not None and now - self.since >= GIVE_UP_AFTER else None
 
 
 def test_event(*, event_id: str, webhook_id: str, correlation_id: str, time: str) -> bytes:
-    """Returns a test event as JSON. It has no position, because it isn't part of the timeline."""
+    """Returns a test event as JSON. The timeline doesn't store it, so it has no position."""
     return orjson.dumps(
         {
             "id": event_id,

@@ -16,8 +16,7 @@ from services.timeline.domain.webhooks import Webhook, WebhookSecret
 class Timeline(Protocol):
     """Reads companies' numbered logs of events.
 
-    A company's positions have no gaps, and events are stored in the order of their positions. So a reader at a position
-    has seen every earlier event.
+    Positions have no gaps, and events are stored in order. So a reader at a position has seen every earlier event.
     """
 
     async def head(self, company_id: str) -> int:
@@ -43,9 +42,7 @@ class TimelinePartitions(Protocol):
     """Creates and drops the timeline's storage, day by day. Any process may call any method at any time."""
 
     async def make(self, today: date) -> None:
-        """Creates missing storage for today and the next days, and for yesterday, because another machine's clock may
-        be slow.
-        """
+        """Creates missing storage for yesterday (another machine's clock may be slow), today and the next days."""
 
     async def drop_before(self, day: date) -> None:
         """Drops the events of all days before ``day``."""
@@ -68,19 +65,16 @@ class WebhookReader(Protocol):
 
 
 class WebhookWriter(Protocol):
-    """Changes webhooks within a transaction, which the caller commits."""
+    """Changes webhooks in the caller's transaction."""
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
-        """Adds a webhook, which receives events from now on.
-
-        Raises ``Conflict`` if the company already has ``most`` webhooks.
-        """
+        """Adds a webhook. Raises ``Conflict`` if the company already has ``most`` webhooks."""
 
     async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:
-        """Locks a webhook until the end of the transaction and returns it, or None if it doesn't exist."""
+        """Locks and returns the webhook, or returns None if it doesn't exist."""
 
     async def lock_of_key(self, key_id: str) -> Sequence[Webhook]:
-        """Locks all webhooks that depend on a key until the end of the transaction, and returns them."""
+        """Locks and returns all webhooks that depend on the key."""
 
     async def save(self, before: Webhook, after: Webhook) -> None:
         """Stores the new state of a locked webhook. If it has just been enabled, its pending deliveries become due."""
@@ -94,13 +88,13 @@ class WebhookWriter(Protocol):
         """Adds a test delivery, which is due even if the webhook is paused after failures."""
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
-        """Makes a delivery due now, in a separate chain. If it was pending, it no longer blocks its former chain.
+        """Makes a delivery due now, in its own chain, even if the webhook is paused after failures.
 
-        It's due even if the webhook is paused after failures. Returns None if there's no such delivery.
+        Returns None if the delivery doesn't exist.
         """
 
     async def is_revoked(self, key_id: str) -> bool:
-        """Returns whether the key has been revoked. Prevents a revocation until the transaction ends.
+        """Returns whether the key has been revoked, and blocks revocations until the transaction ends.
 
         Must be called before ``lock``.
         """
@@ -111,11 +105,11 @@ class WebhookWriter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedWebhook:
-    """A webhook that this worker has claimed. ``cursor``: up to which position deliveries have been created.
+    """A webhook that this worker has claimed.
 
-    ``secrets``: the valid secrets, newest first. ``has_room``: whether more deliveries may be created.
-    ``several_fail``: whether several chains are waiting for another attempt, in which case the webhook itself seems to
-    fail, not just a single subject's events.
+    Deliveries have been created up to the position ``cursor``. If ``has_room`` is set, more may be created. ``secrets``
+    are valid and sorted from newest to oldest. If ``several_fail`` is set, several chains are waiting for another
+    attempt. Then the endpoint itself seems to fail, not just a single event.
     """
 
     webhook: Webhook
@@ -126,10 +120,7 @@ class ClaimedWebhook:
     several_fail: bool
 
     def is_resting(self, now: datetime) -> bool:
-        """Returns whether the webhook is paused after failures.
-
-        During a pause, only tests and redeliveries are sent.
-        """
+        """Returns whether the webhook is paused after failures, so that only tests and redeliveries are sent."""
         return self.several_fail and self.streak.is_fresh(now)
 
     @property
@@ -139,10 +130,7 @@ class ClaimedWebhook:
 
 
 class WebhookQueue(Protocol):
-    """The workers' queue of webhooks. A webhook belongs to one worker at a time, until the worker's lease expires.
-
-    ``pick_up`` and ``record`` have no effect if the webhook belongs to another worker.
-    """
+    """The workers' queue of webhooks. A webhook belongs to one worker at a time, until the worker's lease expires."""
 
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
         """Starts or renews the worker's lease."""
@@ -156,14 +144,13 @@ class WebhookQueue(Protocol):
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...
 
     async def end(self, worker_id: str) -> None:
-        """Releases all of the worker's webhooks, and ends its lease."""
+        """Ends the worker's lease and releases its webhooks."""
 
     async def claimed(self, worker_id: str, webhook_id: str, *, now: datetime) -> ClaimedWebhook | None:
         """Returns a claimed webhook, or None if it has been disabled, deleted or claimed by another worker."""
 
     async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
-        """Stores deliveries and advances the cursor in one transaction. Returns False if another worker has the webhook
-        now.
+        """Stores deliveries and advances the cursor. Returns False if another worker has the webhook now.
 
         A delivery waits for earlier pending deliveries in its chain.
         """
@@ -171,31 +158,30 @@ class WebhookQueue(Protocol):
     async def due(
         self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
     ) -> Sequence[Sequence[DueDelivery]]:
-        """Returns the chains with a due attempt, each with its first deliveries in order. Leaves out the chains in
-        ``without``.
+        """Returns the first deliveries of each chain that has a due attempt and isn't in ``without``.
 
-        Chains that have been due the longest come first. For a failing webhook, the newest chains come first, so that
-        tests and redeliveries don't wait behind the backlog. While a webhook is paused, only the first attempts of
+        The chains that have been due the longest come first. For a failing webhook, the newest chains come first, so
+        that tests and redeliveries don't wait behind the backlog. While a webhook is paused, only the first attempts of
         tests and redeliveries are due.
         """
 
     async def record(
         self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
     ) -> bool:
-        """Stores the outcomes of attempts, and lets the chains continue.
+        """Stores the outcomes of attempts, and lets the chains continue. Returns False if another worker has the
+        webhook now.
 
-        Disables the webhook if its endpoint is gone (410) or it has failed for too long. Returns False if another
-        worker has the webhook now.
+        Disables the webhook if its endpoint is gone (410) or has failed for too long.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Pending work: the number of deliveries, the delay of the oldest due attempt, and how far the slowest webhook is
-    behind.
+    """The pending deliveries of all webhooks.
 
-    The delay and the distance exclude webhooks that failed within the last five minutes, because these are waiting for
-    their endpoints. For a webhook that failed earlier, the delay is counted from the last failure at the earliest.
+    ``overdue_seconds`` is the delay of the oldest due attempt, and ``events_behind`` the backlog of the slowest
+    webhook. Both exclude webhooks that failed within the last five minutes. After an earlier failure, the delay is
+    counted from that failure at the earliest.
     """
 
     pending: int
@@ -207,17 +193,13 @@ class WebhookMaintenanceStore(Protocol):
     """Does periodic work on all webhooks. Any number of processes may do it concurrently."""
 
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
-        """Returns secrets that are encrypted under other keys than this one.
-
-        They have IDs above ``after``, and are sorted by ID.
-        """
+        """Returns secrets that are encrypted under another key and have IDs above ``after``, sorted by ID."""
 
     async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
         """Replaces a secret's ciphertext, unless it has changed in the meantime."""
 
     async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
-        """Deletes up to ``limit`` old deliveries, including those of deleted webhooks, and returns how many were
-        deleted.
+        """Deletes up to ``limit`` old deliveries, including those of deleted webhooks. Returns their number.
 
         Pending deliveries are deleted only if their webhook is disabled.
         """
@@ -232,7 +214,7 @@ class DeliveryMetrics(Protocol):
 
 class WebhookClient(Protocol):
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Makes one attempt within the timeout. If it fails without a response, returns an answer without a status."""
+        """Makes one attempt within the timeout. Without a response, the answer has no status."""
 
     async def refusal(self, url: str) -> str | None:
-        """Returns the reason why the URL mustn't be called, or None if it may be. Doesn't call it."""
+        """Returns the reason why the URL mustn't be called, or None if it may be called."""

@@ -18,7 +18,7 @@ from libs.contracts.timestamps import parse_time
 class TurnUsage:
     """The usage of an ended turn.
 
-    ``hour``: the hour in which it ended (UTC). ``cost``: None for a model without a price.
+    ``hour`` is the hour (UTC) in which the turn ended. ``cost`` is None if the model has no price.
     """
 
     hour: str
@@ -56,7 +56,7 @@ def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSpan:
-    """A filter for usage: a company's hours from ``begin`` up to but excluding ``end``. A user or key is optional."""
+    """A filter for usage from the hour ``begin`` to the hour before ``end``, optionally of one user or key."""
 
     company_id: str
     user_id: str | None = None
@@ -67,7 +67,7 @@ class UsageSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSum:
-    """The usage of a group. ``unpriced_turns``: turns of models without a price, which ``cost`` doesn't include."""
+    """The usage of a group. ``cost`` excludes ``unpriced_turns``, whose models have no price."""
 
     group: Mapping[UsageGroup, str]
     turns: int
@@ -79,10 +79,7 @@ class UsageSum:
     unpriced_turns: int
 
     def item(self) -> UsageItem:
-        """Converts the group for the reply.
-
-        Leaves out the grouping fields by which usage isn't grouped. Unknown values are null.
-        """
+        """Converts the group to the API's format. Unknown values are null."""
         group = {
             name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()
         }
@@ -106,7 +103,7 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class UsagePage:
-    """A page of groups. ``number``: the number of all groups. ``totals``: the sum of all groups."""
+    """A page of groups. ``number`` and ``totals`` cover the groups of all pages."""
 
     sums: Sequence[UsageSum]
     number: int
@@ -114,15 +111,12 @@ class UsagePage:
 
 
 class UsageStore(Protocol):
-    """Reads usage, which includes a turn shortly after the turn has ended."""
+    """Reads usage."""
 
     async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
-        """Returns the totals of each group, sorted by the grouping fields.
-
-        Without ``groups``, returns a single total.
-        """
+        """Returns each group's totals, sorted by the grouping fields. Without ``groups``, returns a single total."""
 
 
 class UsageRetention(Protocol):
     async def purge(self, before: datetime, *, limit: int) -> int:
-        """Deletes a batch of the hours before ``before``. Returns the number of rows."""
+        """Deletes up to ``limit`` rows of hours before ``before``. Returns their number."""

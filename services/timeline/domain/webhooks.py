@@ -28,7 +28,7 @@ class DeliveryNotFound(NotFound):
 
 
 class WriterRevoked(AuthenticationFailed):
-    """Raised if the key with which a webhook is created or enabled has been revoked in the meantime."""
+    """The key that creates or enables a webhook has just been revoked."""
 
     def __init__(self) -> None:
         super().__init__("The API key was revoked.")
@@ -38,10 +38,9 @@ class WriterRevoked(AuthenticationFailed):
 class Webhook:
     """A user's endpoint. If the API key ``key_id`` is revoked, the webhook is disabled.
 
-    The key is the one with which the webhook was created or last enabled again, or that key's successor.
-
-    The webhook receives events of its ``event_types``, but those of other users' private sessions only if
-    ``sees_company`` is true. ``failing_since``: when the current failures began, or None if there are none.
+    ``key_id`` is the key that created or last enabled the webhook, or that key's successor. Events of other users'
+    private sessions are only included if ``sees_company`` is true. ``failing_since`` is when the current failures
+    began.
     """
 
     id: str
@@ -86,7 +85,7 @@ class Webhook:
         return WebhookDisabled(webhook_id=self.id, user_id=self.user_id, reason=reason)
 
     def may_be_changed_by(self, identity: Identity) -> bool:
-        """Returns whether the caller can see all events that the webhook receives, and so may change it."""
+        """Returns whether the caller can see all events that the webhook receives."""
         return identity.reads_company or not self.sees_company
 
 
@@ -102,5 +101,5 @@ class WebhookSecret:
 
     @property
     def place(self) -> str:
-        """The context to which the ciphertext is bound, so that it can't be used for another webhook or secret."""
+        """The context to which the ciphertext is bound."""
         return secret_place(self.webhook_id, self.id)

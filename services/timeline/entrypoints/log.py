@@ -30,13 +30,13 @@ class TimelineLog(Protocol):
     """Writes the numbered log of events."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """Returns the offset from which to continue, for each partition from which events have been stored."""
+        """Returns the next offset to read for each partition from which events have been stored."""
 
     async def store(self, events: Sequence[NewEvent], moves: Mapping[Partition, OffsetMove]) -> int:
-        """Numbers and stores new events, and moves the offsets, in one transaction.
+        """Numbers and stores new events, and moves the offsets, in one transaction. Returns how many events were
+        stored.
 
-        Returns how many events were stored. Raises ``Overtaken``, without storing anything, if another process has
-        moved a partition's offset. All copies of an event must be in the same partition.
+        Raises ``StaleOffset`` if another process has moved an offset. An event's copies must be in the same partition.
         """
 
 
@@ -68,10 +68,7 @@ class TimelineEvents:
 
 
 def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
-    """Parses an event, including the fields by which it can be filtered.
-
-    Raises ``PoisonMessage`` unless the payload is a JSON object.
-    """
+    """Parses an event. Raises ``PoisonMessage`` if its sequence number or payload is invalid."""
     if not 0 <= envelope.sequence < _ENDLESS:
         raise PoisonMessage(f"invalid sequence number {envelope.sequence}")
     try:
@@ -83,7 +80,7 @@ def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
     session_id = _text(content, "session_id") or _text(content.get("artifact"), "session_id")
     owner_id = envelope.owner_id
     if owner_id is None and session_id is not None:
-        # It's better to hide the event from its owner than to show it to everyone.
+        # Hiding the event from its owner is better than showing it to everyone.
         owner_id = OWNER_UNKNOWN
     name, version = _name_and_version(envelope.type)
     return NewEvent(

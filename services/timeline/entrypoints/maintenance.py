@@ -33,7 +33,7 @@ async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], dateti
 
 
 async def purge_usage(usage: UsageRetention, now: Callable[[], datetime], keep: timedelta) -> int:
-    """Deletes a batch of usage that is older than ``keep``. Returns the number of rows."""
+    """Deletes a batch of usage older than ``keep``. Returns the number of rows."""
     try:
         return await usage.purge(now() - keep, limit=_BATCH)
     except StoreUnavailable as problem:

@@ -48,7 +48,7 @@ _REFUSED_URL_HINT: Final = "use a public http(s) address, or ask an operator to 
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Reads and changes webhooks. Each command and each key event is handled in one transaction."""
+    """Reads and changes webhooks."""
 
     reader: WebhookReader
     writers: Callable[[Transaction], WebhookWriter]
@@ -75,7 +75,7 @@ class Webhooks:
         return found
 
     async def check_new(self, command: CreateWebhook, _: CommandContext) -> None:
-        """Checks the URL of a new webhook before the transaction. Raises ``ValidationFailed`` if it's rejected."""
+        """Checks the URL of a new webhook before the transaction. Raises ``ValidationFailed``."""
         await self._check_url(command.url)
 
     async def create(
@@ -83,8 +83,7 @@ class Webhooks:
     ) -> None:
         """Creates a webhook.
 
-        Raises ``Conflict`` if the company has too many webhooks, and ``WriterRevoked`` if the caller's key has been
-        revoked.
+        Raises ``Conflict`` if the company has too many, and ``WriterRevoked`` if the caller's key was revoked.
         """
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         if await writer.is_revoked(identity.key_id):
@@ -116,10 +115,7 @@ class Webhooks:
         transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
 
     async def check_change(self, command: UpdateWebhook, context: CommandContext) -> None:
-        """Checks a change before the transaction.
-
-        Raises ``ValidationFailed`` for a rejected URL, and the errors of ``change``.
-        """
+        """Checks a change before the transaction. Raises ``ValidationFailed``, and the errors of ``change``."""
         webhook = await self.reader.webhook(context.identity.company_id, command.webhook_id)
         url = _changeable(context.identity, webhook).url
         if command.url is not None and command.url != url:
@@ -128,10 +124,7 @@ class Webhooks:
     async def change(
         self, transaction: Transaction, command: UpdateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Changes a webhook.
-
-        Enabling it makes it depend on the caller's key, because its former key may have been revoked.
-        """
+        """Changes a webhook. Enabling it makes it depend on the caller's key."""
         writer, identity = self.writers(transaction), context.identity
         is_revoked = await writer.is_revoked(identity.key_id)
         before = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
@@ -201,9 +194,9 @@ class Webhooks:
                 await self._disable_for_key(transaction, webhook, webhook)
 
     async def key_created(self, transaction: Transaction, event: ApiKeyCreated, envelope: Envelope) -> None:
-        """Makes webhooks that depend on a replaced key depend on its successor.
+        """Makes the webhooks of a replaced key depend on the key's successor.
 
-        Either key may have been revoked in the meantime, and the event about that may have arrived before this one.
+        The event that revokes either key may already have been handled.
         """
         if event.replaces is None:
             return
@@ -294,10 +287,7 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
 
 
 def _own(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """Returns the webhook if it exists and the caller owns it or may change the company's data.
-
-    Otherwise, raises ``NotFound``.
-    """
+    """Returns the webhook. Raises ``NotFound`` unless the caller owns it or may change the company's data."""
     if webhook is None or not writer.may_write_of(webhook.user_id):
         raise WebhookNotFound
     return webhook

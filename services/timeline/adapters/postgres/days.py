@@ -1,4 +1,4 @@
-"""Limits reads to the days on which an event can have been stored, and so to a few of the timeline's partitions."""
+"""Limits reads to the days on which an event can have been stored, to read only a few partitions."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -7,26 +7,22 @@ from typing import Final
 from libs.contracts.identifiers import creation_time
 
 CLOCKS: Final = timedelta(hours=1)
-"""The maximum clock difference between two machines. The larger it is, the more partitions a read has to include."""
+"""The maximum clock difference between two machines. A larger value makes reads include more partitions."""
 _DAY: Final = timedelta(days=1)
 _KEPT_DAYS: Final = 3
 _KEPT_COMPANIES: Final = 10_000
 
 
 def first_day_of(identifier: str | None) -> date | None:
-    """Returns the day on which an ID was created, or None if that's unknown.
-
-    No event can contain the ID before that day.
-    """
+    """Returns the earliest day on which an event can contain the ID, or None if that's unknown."""
     made = None if identifier is None else creation_time(identifier)
     return None if made is None else (made - CLOCKS).date()
 
 
 class TimelineDays:
-    """Remembers, for each company, the lowest position seen on each of the most recent days.
+    """Remembers the lowest position seen on each recent day, by company.
 
-    Positions increase with time, except for clock differences: a later event is dated at most one day before an earlier
-    one. An event dated in the future came from a wrong clock, so it says nothing about the events after it.
+    Positions increase with time, except that a slow clock may date a later event one day earlier.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -34,10 +30,7 @@ class TimelineDays:
         self._lowest: dict[str, dict[date, int]] = {}
 
     def seen(self, company_id: str, events: Sequence[tuple[date, int]]) -> None:
-        """Records the days and positions of events that were read.
-
-        Forgets all but the 10,000 companies read most recently.
-        """
+        """Records the days and positions of events that were read."""
         if not events:
             return
         lowest = self._lowest.pop(company_id, {})

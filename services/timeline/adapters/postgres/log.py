@@ -78,7 +78,7 @@ _ANALYZED_AT: Final = (64, 4096)
 
 
 class PostgresTimelineLog:
-    """Stores events in batches. ``now`` returns the time in UTC, whose date determines the partition of new events."""
+    """Stores events in batches, in the partition for the UTC date of ``now()``."""
 
     def __init__(
         self, database: Database, partitions: PostgresTimelinePartitions, *, now: Callable[[], datetime]
@@ -158,8 +158,7 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
     """Returns the statement that stores events created at these times.
 
-    If all times are known, it looks for duplicates only from the earliest one on, because no event is stored before
-    it's created.
+    If all times are known, it skips the days before the earliest one when it looks for duplicates.
     """
     known = [moment for moment in made if moment is not None]
     first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min
@@ -179,5 +178,5 @@ def _made_at(event: NewEvent) -> datetime | None:
 
 
 def _as_json(events: Sequence[NewEvent]) -> str:
-    """Returns the events as rows for ``json_to_recordset``, with their fields as columns."""
+    """Returns the events as rows for ``json_to_recordset``."""
     return orjson.dumps(events, default=embedded_json).decode()

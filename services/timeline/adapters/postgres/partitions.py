@@ -32,20 +32,16 @@ _EXISTING: Final = """
 
 
 class PostgresTimelinePartitions:
-    """Creates and drops partitions.
-
-    Any process may call any method at any time: a lock and a lease prevent conflicts.
-    """
+    """Creates and drops partitions. Processes may call any method concurrently."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._dropping = TaskLease(database, "timeline.partitions", _LEASE_SECONDS)
 
     async def make(self, today: date) -> None:
-        """Creates missing partitions for today and the next days, and for yesterday, because another machine's clock
-        may be slow.
+        """Creates missing partitions for yesterday, today and the next days.
 
-        Each table is created first and then attached, because creating a partition directly would block readers and
+        A partition is created as a table and then attached, because creating it directly would block readers and
         writers.
         """
         wanted = [today + number * _DAY for number in range(-1, _AHEAD + 1)]
@@ -58,9 +54,8 @@ class PostgresTimelinePartitions:
                     _log.info("timeline.partition_made", day=str(day))
 
     async def analyze(self, day: date) -> None:
-        """Analyzes the day's partition, unless its statistics show that it's large already.
-
-        If that fails, autovacuum will do it later.
+        """Analyzes the day's partition, unless its statistics show that it's large already. If that fails, autovacuum
+        does it.
         """
         name = _NAME.format(day)
         try:

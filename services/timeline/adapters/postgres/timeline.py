@@ -29,11 +29,11 @@ _SOME: Final = {
     "types": "(type = ANY(%(names)s) OR type ^@ ANY(%(prefixes)s::text[]))",
     "visible_to": "(owner_id IS NULL OR owner_id = %(visible_to)s)",
 }
-"""Conditions that no index supports, so that each event has to be checked."""
+"""Conditions that no index supports."""
 
 
 class PostgresTimeline:
-    """Reads events. Remembers the positions of recent days, so that it needs to read only a few partitions."""
+    """Reads events. Remembers the positions of recent days, so that most reads need only a few partitions."""
 
     def __init__(self, database: Database, now: Callable[[], datetime] = _NOW) -> None:
         self._database = database
@@ -51,7 +51,7 @@ class PostgresTimeline:
         return events[0] if events else None
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Reads a page. With filters that no index supports, examines at most 5,000 events."""
+        """Reads a page. If no index supports the filter, examines at most 5,000 events."""
         values = _values(where) | {"after": after, "limit": limit + 1}
         start = self._days.start(where.company_id, after + 1)
         found, some = _indexed(where, from_day=start and start[1]), _some(where)
@@ -67,10 +67,7 @@ class PostgresTimeline:
         return TimelinePage(events[:limit], until, has_more=True)
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Reads a page backwards.
-
-        Examines at most 5,000 events, like ``page``. Events are never added below the newest position.
-        """
+        """Reads a page backwards, with the same limit as ``page``."""
         begin = await self.head(where.company_id) + 1 if before is None else before
         values = _values(where) | {"before": begin, "limit": limit + 1}
         found, some = _indexed(where, _BELOW), _some(where)
@@ -90,7 +87,7 @@ class PostgresTimeline:
         return await self._events(f"{_SELECT} WHERE {found} ORDER BY sequence", values)
 
     async def _newest_days(self, where: TimelineFilter, values: dict[str, Any]) -> list[RecordedEvent]:
-        """Reads a page backwards, but only on the days whose positions are known. The page may be incomplete."""
+        """Reads only the days whose positions are known, so the page may be incomplete."""
         start = self._days.start(where.company_id, values["before"] - values["limit"])
         if start is None or any(getattr(where, name) is not None for name in _INDEXED):
             return []
@@ -111,7 +108,7 @@ def _values(where: TimelineFilter) -> dict[str, Any]:
 
 
 def _indexed(where: TimelineFilter, bound: str = _ABOVE, *, from_day: date | None = None) -> list[str]:
-    """Returns the conditions that an index can check. The index returns events in the order of their positions."""
+    """Returns the conditions that an index can check."""
     narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
     since = _since(from_day, first_day_of(where.session_id), first_day_of(where.turn_id))
     return ["company_id = %(company_id)s", *narrowed, bound, *since]
@@ -120,7 +117,7 @@ def _indexed(where: TimelineFilter, bound: str = _ABOVE, *, from_day: date | Non
 def _since(*days: date | None) -> list[str]:
     """Returns a condition that excludes partitions before the latest of these days.
 
-    It's a literal, so that the query plan excludes them, too.
+    The day is a literal, because the planner can only exclude partitions by constants.
     """
     known = [day for day in days if day is not None]
     return [f"day >= '{max(known)}'"] if known else []
@@ -140,7 +137,7 @@ def _scan(found: Sequence[str], some: Sequence[str], order: str = "position") ->
 
 
 def _nth(found: Sequence[str], order: str = "position") -> str:
-    """Returns a query for the position of the last event that a read examines."""
+    """Returns a query for the position of the last event that a read may examine."""
     where = " AND ".join(found)
     return f"SELECT position FROM timeline_events WHERE {where} ORDER BY {order} OFFSET {MOST_LOOKED_AT - 1} LIMIT 1"
 

@@ -1,4 +1,4 @@
-"""Reads hourly usage from PostgreSQL. The log adds up usage in the transaction that stores an event."""
+"""Reads hourly usage from PostgreSQL."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -85,7 +85,7 @@ class PostgresUsage:
 
 
 async def _count(connection: Any, grouped: str, values: dict[str, Any], offset: int) -> int:
-    """Counts the groups, for a page that is beyond the last one and so contains none."""
+    """Counts the groups for a page without rows, because otherwise the rows contain the number."""
     if not offset:
         return 0
     [row] = await fetch_records(connection, f"SELECT count(*) AS number FROM ({grouped}) g", values)

@@ -1,4 +1,4 @@
-"""Stores the workers' claims of webhooks, and the deliveries, in PostgreSQL."""
+"""Stores workers' claims of webhooks, and deliveries, in PostgreSQL."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -154,10 +154,7 @@ WHERE id = %(id)s
 
 
 class PostgresWebhookQueue:
-    """The workers' queue.
-
-    A worker counts as dead if its lease has expired, or if its process is known to have ended.
-    """
+    """Implements WebhookQueue. A worker counts as dead if its lease has expired or its process has ended."""
 
     def __init__(self, database: Database, outbox: Outbox, presence: Presence) -> None:
         self._database = database

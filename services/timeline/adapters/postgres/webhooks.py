@@ -1,4 +1,4 @@
-"""Stores webhooks in PostgreSQL on behalf of the users who create and change them."""
+"""Stores webhooks in PostgreSQL."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -25,7 +25,7 @@ _OF_KEY_LOCKED: Final = f"""
 SELECT {COLUMNS} FROM webhooks k WHERE key_id = %s AND deleted_at IS NULL ORDER BY id FOR NO KEY UPDATE
 """
 _NEWEST_FIRST: Final = Order(("k.created_at", "k.id"), ("timestamptz", "uuid"))
-# Serializes creation and revocation, so that one of them sees the other.
+# Locked by the creation of webhooks and the revocation of keys, so that the later one sees the earlier one.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('webhooks of ' || %s, 0))"
 _IS_REVOKED: Final = "SELECT EXISTS (SELECT FROM revoked_keys WHERE id = %s)"
 _REVOKE: Final = "INSERT INTO revoked_keys (id, revoked_at) VALUES (%s, %s) ON CONFLICT DO NOTHING"

@@ -1,4 +1,4 @@
-"""Serves the numbered log over the internal API. Callers see only their company's events, limited by their rights.
+"""Serves the numbered log over the internal API.
 
 A reply is a line of JSON with the events' metadata, followed by their payloads as published, one after the other.
 """

@@ -15,7 +15,7 @@ _CONTENT_TYPE: Final = "application/json"
 
 
 class WebhookAttempts:
-    """Makes attempts to deliver events, signed with all of the webhook's valid secrets."""
+    """Sends deliveries, signed with all of the webhook's valid secrets."""
 
     def __init__(self, client: WebhookClient, cipher: SecretCipher | None, metrics: DeliveryMetrics) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Delivers events to one webhook for as long as it has work."""
+"""Delivers events to one webhook."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ PICKED_UP: Final = 200
 CHAINS: Final = 16
 """The maximum number of a webhook's chains that are sent concurrently."""
 CHAINS_OF_FAILING: Final = 4
-"""The same maximum after a failed attempt. It's lower, so that a hanging endpoint holds only a few permits."""
+"""The maximum after a failed attempt. A low number keeps a hanging endpoint from holding many permits."""
 # More chains are loaded than are sent, so that attempts needn't wait for the database.
 _LOADED: Final = 64
 # The time within which changes to a hanging webhook are noticed.
@@ -32,7 +32,7 @@ _CHECK_SECONDS: Final = 0.5
 class DeliveryTools:
     """The dependencies that a worker's webhooks share.
 
-    ``permits`` limit how many attempts the process and each company make at a time.
+    ``permits`` limits the concurrent attempts of the process and of each company.
     """
 
     queue: WebhookQueue
@@ -44,14 +44,14 @@ class DeliveryTools:
 
 @dataclass(slots=True)
 class _Chain:
-    """A chain's deliveries, which are sent one at a time. ``outcomes``: those that haven't been recorded yet."""
+    """A chain that is being sent. ``outcomes`` haven't been recorded yet."""
 
     task: asyncio.Task[None]
     outcomes: list[AttemptOutcome] = field(default_factory=list)
 
 
 class WebhookDelivery:
-    """Creates deliveries for new events, sends those that are due, and records the outcomes, until no work remains.
+    """Creates and sends a webhook's deliveries until no work remains.
 
     If an attempt is made but not recorded, the event is sent again with the same ``webhook-id``.
     """
@@ -69,7 +69,7 @@ class WebhookDelivery:
         self._news = asyncio.Event()
 
     def drain(self) -> None:
-        """Stops starting attempts, and lets ``run`` return once the running attempts have ended."""
+        """Starts no more attempts, so that ``run`` returns once the running attempts have ended."""
         self._draining = True
         self._news.set()
 
@@ -85,7 +85,7 @@ class WebhookDelivery:
             await self._cancel()
 
     async def _turn(self) -> bool:
-        """Records outcomes, creates deliveries and starts attempts. Returns False when there's nothing left to do."""
+        """Records outcomes, creates deliveries and starts attempts. Returns False if no work remains."""
         if not await self._record():
             return False
         if self._draining:
@@ -105,7 +105,7 @@ class WebhookDelivery:
         return more or bool(self._chains)
 
     async def _send_due(self, claimed: ClaimedWebhook) -> bool:
-        """Starts due deliveries. Creates more, unless several subjects fail. Returns whether there are more events."""
+        """Starts due deliveries. Creates more, unless several chains fail. Returns whether there are more events."""
         if self._failing:
             await self._start(claimed)
             if self._chains and claimed.several_fail:
@@ -160,7 +160,7 @@ class WebhookDelivery:
                 return
 
     async def _permitted(self, company_id: str, delivery: DueDelivery) -> Answer | None:
-        """Makes an attempt once a permit is free. Returns None if nothing may be sent any more."""
+        """Makes an attempt once a permit is free. Returns None if the delivery mustn't be sent any more."""
         async with self._tools.permits.acquire(company_id):
             # Reads the webhook again, since the wait may have been long.
             claimed = self._claimed

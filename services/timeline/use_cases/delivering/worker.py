@@ -22,10 +22,7 @@ _PAUSE_SECONDS: Final = 5.0
 
 
 class WebhookWorker:
-    """Delivers events to webhooks.
-
-    Any number of workers may run, because each webhook belongs to one of them at a time.
-    """
+    """Delivers events to webhooks. Any number of workers may run, because each webhook belongs to one at a time."""
 
     def __init__(self, tools: DeliveryTools, worker_id: str) -> None:
         self._tools = tools
@@ -46,13 +43,13 @@ class WebhookWorker:
             await asyncio.sleep(LEASE_SECONDS / 4)
 
     async def run(self) -> None:
-        """Claims webhooks until cancelled. Raises database errors, after which it can be called again."""
+        """Claims webhooks until cancelled. Raises database errors, after which ``run`` can be called again."""
         await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
         self._has_lease = True
         await repeat_while_busy(self._poll_and_pace, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
 
     async def poll(self) -> int:
-        """Releases webhooks without work, and claims those with work. Returns how many were claimed."""
+        """Releases webhooks without work, and claims others with work. Returns how many were claimed."""
         ended = tuple(self._ended)
         if ended:
             await self._tools.queue.release(self._worker_id, ended)
@@ -66,10 +63,7 @@ class WebhookWorker:
         return len(claimed)
 
     async def _poll_and_pace(self) -> int:
-        """Polls, and returns how soon to poll again.
-
-        After a claim, that's immediately. While deliveries are running, the interval doesn't grow.
-        """
+        """Polls. The result sets the pause, which ends after a claim and doesn't grow while deliveries are running."""
         return _MORE if await self.poll() else int(bool(self._running))
 
     async def idle(self) -> None:
