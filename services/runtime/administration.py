@@ -1,4 +1,4 @@
-"""Administration of model prices, for operators."""
+"""Administration of model prices."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -34,10 +34,7 @@ class ListedPrice:
 
 
 class PriceAdministration:
-    """Lists and changes model prices.
-
-    Workers apply a change within seconds. The cost of earlier usage doesn't change.
-    """
+    """Lists and changes model prices. A change applies within seconds, but not to earlier usage."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -59,7 +56,7 @@ class PriceAdministration:
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[PriceAdministration]:
-    """Opens the runtime's database, which must be migrated, and yields its price administration."""
+    """Opens the runtime's database, which must be migrated, and yields the price administration."""
     database = Database(database_url, name="runtime-administration", max_size=2, prepare=False)
     await database.open()
     try:

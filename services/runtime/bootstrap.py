@@ -96,7 +96,7 @@ ENTITIES: Final = (
     EntityTable("budgets"),
     EntityTable("retention", id="company_id"),
 )
-"""The tables of the entities that the service's events are about."""
+"""The tables that contain the subjects of the service's events."""
 _RENEWALS_PER_LEASE = 3
 # The reconciler is notified just before a commit, which takes milliseconds. The second pass covers a slow commit.
 _RECONCILE_AFTER = (0.02, 0.25)
@@ -105,7 +105,7 @@ _EXPIRY_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The use cases that handle commands on sessions, turns and actions."""
+    """The use cases that handle commands."""
 
     admit: AdmitTurn
     create: CreateSession
@@ -117,7 +117,7 @@ class Handlers:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker's turn engine with its handlers and background tasks, which share a database."""
+    """A worker's turn engine with its handlers and background tasks."""
 
     id: str
     engine: TurnEngine
@@ -199,12 +199,12 @@ def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> Admi
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
-    """Wraps the connectors so that every call is measured and secrets are masked in results."""
+    """Wraps the connectors to measure every call and mask secrets."""
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
 
 
 def build(settings: RuntimeSettings) -> Service:
-    """Builds the service with all its adapters and use cases, ready to run."""
+    """Builds the service."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
     service.expire(*EXPIRIES, entities=ENTITIES)
     http = new_session()

@@ -1,4 +1,4 @@
-"""Publishes deltas directly to their topic. Deltas aren't stored, so they're lost if the bus is slow or unavailable."""
+"""Publishes deltas to their topic. Deltas aren't stored, so they're lost if the bus is slow or unavailable."""
 
 import asyncio
 from collections import deque
@@ -18,7 +18,7 @@ _LONGEST_QUEUE: Final = 10_000
 
 
 class BusDeltas:
-    """Implements DeltaSink with a queue that ``run`` sends in order. If the queue is full, the oldest delta is dropped.
+    """Implements DeltaSink with a queue. If the queue is full, the oldest delta is dropped.
 
     The outbox's buffered events are sent first, so that readers never receive text before the events that precede it.
     """
@@ -69,9 +69,6 @@ class BusDeltas:
 
 
 def _retrieve(sent: asyncio.Future[None]) -> None:
-    """Retrieves and ignores a delta's delivery error, so that asyncio doesn't report it as unhandled.
-
-    A lost delta is harmless, because the terminal event contains the whole text.
-    """
+    """Ignores a delivery error. A lost delta is harmless, because the terminal event contains the whole text."""
     if not sent.cancelled():
         sent.exception()

@@ -1,4 +1,4 @@
-"""Measures and traces turns, agents, models and tools. Doesn't record prompts, arguments or answers."""
+"""Measures and traces turns, agents, models and tools, without recording prompts, arguments or answers."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
@@ -55,7 +55,7 @@ TOOL_SECONDS: Final = Histogram(
 )  # fmt: skip
 
 for _outcome in (*OutcomeKind, "lost"):
-    # Prometheus can't see the increase of a counter that first appears with the value 1.
+    # Exports zeros, because Prometheus doesn't see an increase if a counter first appears as 1.
     _ENDED.labels(str(_outcome))
 
 
@@ -163,11 +163,7 @@ class ObservedModel:
             return answer
 
     def _label(self, model: str) -> str:
-        """Returns the model's label in metrics.
-
-        All unlisted models of a provider share a label. Agents may use any model name, and each label adds a permanent
-        series.
-        """
+        """Returns the model's label in metrics. Unlisted models share one, because each label adds a permanent series."""
         if model in self._listed:
             return model
         provider = model.partition(":")[0]
@@ -179,7 +175,7 @@ class ObservedModel:
 
 
 async def _called(call: Awaitable[ToolOutput], name: str, label: str, context: ToolContext) -> ToolOutput:
-    """Measures and traces a tool call. `label` is the tool's name in metrics. The caller cancels slow calls."""
+    """Measures and traces a tool call. `label` is the tool's name in metrics."""
     attributes: dict[str, tracing.Value | None] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
@@ -206,15 +202,11 @@ class ObservedTool:
 
 
 def observed(toolbox: Toolbox) -> Toolbox:
-    """Returns the same tools, wrapped to measure every call."""
     return Toolbox(*(ObservedTool(tool) for tool in toolbox.values()))
 
 
 class ObservedConnector:
-    """Wraps a ToolsetConnector to measure and trace its calls.
-
-    In metrics, all tools of a toolset type share a label, since users choose their names.
-    """
+    """Wraps a ToolsetConnector to measure and trace its calls. The label in metrics is the toolset's type."""
 
     def __init__(self, connector: ToolsetConnector) -> None:
         self._connector = connector

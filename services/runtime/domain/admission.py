@@ -1,4 +1,4 @@
-"""Decides which submissions become turns, based on ownership, session state, backlog and budgets."""
+"""Decides which submissions become turns."""
 
 import heapq
 from collections import Counter
@@ -23,8 +23,7 @@ CheckOptions = Callable[[TurnOptions, AgentSpec], None]
 class WorkerSlots:
     """A snapshot of a worker's slots. ``running`` counts the occupied slots by company.
 
-    A company can occupy at most ``capacity`` slots. The worker has an eighth more slots than that, and at least one
-    more, so that a company that uses its whole share can't block another.
+    A company can occupy ``capacity`` slots. The worker has more, so that one company can't block the others.
     """
 
     def __init__(self, capacity: int, running: Mapping[str, int] | None = None) -> None:
@@ -41,14 +40,11 @@ class WorkerSlots:
         return True
 
     def assign_slots(self, waiting: Sequence[tuple[str, T]]) -> list[T]:
-        """Assigns slots to the ``waiting`` items and returns those that got one.
-
-        The next slot always goes to the company with the fewest running turns.
-        """
+        """Returns the items that get a slot. The next slot always goes to the company with the fewest running turns."""
         queues: dict[str, list[T]] = {}
         for company_id, each in waiting:
             queues.setdefault(company_id, []).append(each)
-        # If several companies have equally many running turns, the one that has waited longest comes first.
+        # Among companies with equally many running turns, the one that has waited longest comes first.
         order = [(self._running[company_id], number, company_id) for number, company_id in enumerate(queues)]
         heapq.heapify(order)
         served: Counter[str] = Counter()
@@ -86,7 +82,7 @@ class SessionState:
 
 
 class Excess(NamedTuple):
-    """A company's number of sessions above its limit (``by``), and the error for its callers."""
+    """The number of sessions above a company's limit (``by``), and the error for its callers."""
 
     by: int
     error: QuotaExceeded
@@ -96,10 +92,9 @@ class Excess(NamedTuple):
 class AdmissionView:
     """The state of the database while the affected sessions are locked.
 
-    ``known`` contains the IDs of commands that already have a turn or an outcome. Live turns are queued, running or
-    being stopped; within a session, waiting turns also count. ``exhausted`` are the exhausted budgets of the affected
-    companies. ``excess`` lists the companies above their session limit, counting the sessions that the submissions
-    create. ``blocked_by`` contains the waiting turns by session ID.
+    ``known`` contains the IDs of commands that already have a turn or an outcome. ``live_in_session`` counts unfinished
+    turns, and ``live_in_company`` leaves out waiting ones. ``excess`` lists the companies whose sessions, with those
+    that the submissions create, exceed the limit. ``blocked_by`` contains the waiting turns by session ID.
     """
 
     sessions: Mapping[str, SessionState]
@@ -113,7 +108,7 @@ class AdmissionView:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The submission becomes the turn at ``position``. If it's ``claimed``, this worker runs the turn immediately."""
+    """The submission becomes the turn at ``position``. A ``claimed`` turn starts immediately on this worker."""
 
     submission: Submission
     position: int
@@ -137,7 +132,7 @@ Decision = Admitted | Refused | Duplicate
 
 
 class AdmissionPolicy:
-    """Decides on the submissions of a batch in order. Each decision takes the earlier ones into account."""
+    """Decides on a batch of submissions. Each decision takes the earlier ones into account."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The types of an agent's turn: its configuration, task, journal and reply."""
+"""The types of an agent's turn: configuration, task, journal and reply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,7 +25,7 @@ from services.runtime.domain.waits import NewWait
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """An agent's policy for some of its tools. A value of None keeps the tool's own setting."""
+    """An agent's policy for some of its tools. None keeps the tool's own setting."""
 
     approval: Approval | None = None
     timeout_seconds: float | None = None
@@ -52,7 +52,6 @@ class AgentSpec:
         return self.agent_type == "react_agent" or bool(self.client_tools)
 
     def with_options(self, options: TurnOptions | None) -> Self:
-        """Returns the agent with the turn's options applied."""
         if options is None:
             return self
         given: dict[str, Any] = {"settings": self.settings.model_copy(update=options.given())}
@@ -103,9 +102,9 @@ def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class AgentTask:
-    """The input of a turn. `history` is the conversation before `question`, oldest first.
+    """The input of a turn. `history` precedes `question`.
 
-    `answered` are the messages after the question: the client tool calls that ended earlier turns, and their results.
+    `answered` are the client tool calls that ended earlier turns, and their results.
     """
 
     turn_id: str
@@ -126,7 +125,6 @@ class TurnJournal(Protocol):
     """Records the loop's steps, each in a transaction that checks the turn's fencing token.
 
     Asynchronous methods raise TurnLost. A final answer is only recorded here if it doesn't match the output schema.
-    Otherwise, the engine commits it with the AgentReply.
     """
 
     @property
@@ -143,7 +141,7 @@ class TurnJournal(Protocol):
 
     @property
     def wants_text(self) -> bool:
-        """Whether a reader streams this turn's text. The loop checks this before every model call."""
+        """Whether a reader streams this turn's text. Read it before every model call."""
 
     async def record(self, step: Step) -> None:
         """Records a step with its events. Results of parallel calls are recorded concurrently.
@@ -157,7 +155,7 @@ class TurnJournal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A tool call that the turn has made, with its result."""
+    """A tool call that the turn has made."""
 
     call: ToolCall
     result: ToolResult
@@ -167,9 +165,7 @@ class MadeCall:
 class AgentReply:
     """The turn's reply. `usage` sums up all `steps` model calls, including those of earlier attempts.
 
-    `finish_reason` is from the last model answer, which isn't recorded as a step. `requested` are the calls in that
-    answer that the caller must run. `toolsets` is only set for a turn with one step, because an earlier step would have
-    recorded them.
+    `requested` are the calls that the caller must run. `toolsets` is only set for a turn with one step.
     """
 
     text: str
@@ -185,7 +181,7 @@ class AgentReply:
     requested: tuple[ToolCall, ...] = ()
 
     def to_json(self) -> JsonObject:
-        """Returns the `response` object of a completed turn: content, tool calls, citations and artifacts."""
+        """Returns the `response` object of a completed turn."""
         made = [(each.call, each.result.status, each.result.output) for each in self.tool_calls]
         calls = [*made, *((call, "requested", None) for call in self.requested)]
         return {
@@ -204,10 +200,9 @@ class ToolSource(Protocol):
     async def for_turn(
         self, task: AgentTask, *, any_files: bool = False, toolsets: Sequence[ToolsetVersion] | None = None
     ) -> TurnTools:
-        """Selects the tools for the turn's model. `any_files` says whether the session has files.
+        """Selects the tools for the turn's model. A resumed turn keeps the versions in `toolsets`.
 
-        `toolsets` are the versions with which a resumed turn started, or None for a new turn. Raises ServiceUnavailable
-        if the tools' definitions can't be loaded.
+        `any_files` says whether the session has files. Raises ServiceUnavailable if tools' definitions can't be loaded.
         """
 
 
@@ -220,7 +215,4 @@ class TurnWaits:
 
 class AgentLoop(Protocol):
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
-        """Runs the turn. Raises an error from models.py, which fails the turn, or the journal's TurnLost.
-
-        Can be cancelled at any await, which also cancels running tool calls.
-        """
+        """Runs the turn, which can be cancelled at any await. Raises TurnLost, or an error that fails the turn."""

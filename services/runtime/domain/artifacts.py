@@ -1,4 +1,4 @@
-"""Session artifacts as agents see them. The artifacts service stores them."""
+"""Session artifacts as agents see them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,8 @@ from services.runtime.domain.conversation import ArtifactPart, Citation
 class SessionArtifacts(Protocol):
     """Reads, searches and creates artifacts of sessions, with the permissions of a caller.
 
-    All methods raise NotFound for an artifact that the caller can't see, and Conflict while it's still being processed.
-    They raise UnsupportedMediaType if it doesn't have the requested form, and ServiceUnavailable during an outage.
+    Methods raise NotFound if the caller can't see the artifact, Conflict while it's being processed,
+    UnsupportedMediaType if it doesn't have the requested form, and ServiceUnavailable during an outage.
     """
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact: ...
@@ -31,17 +31,14 @@ class SessionArtifacts(Protocol):
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
     ) -> tuple[Citation, ...]:
-        """Returns the best-matching chunks, best first.
-
-        Searches the documents in ``artifact_ids``, or all processed documents if that is None.
-        """
+        """Returns the best-matching chunks, best first. If ``artifact_ids`` is None, searches all documents."""
 
     async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]: ...
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes: ...
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        """Writes the artifact's bytes to a file without loading them into memory."""
+        """Writes the artifact's bytes to the file ``place``."""
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         """Creates an artifact. Another call with the same ``key`` returns the same artifact.
@@ -51,6 +48,6 @@ class SessionArtifacts(Protocol):
 
 
 def part_of(artifact: Artifact, url: str | None = None, detail: str | None = None) -> ArtifactPart:
-    """Converts the artifact to a message part, which references it by ``url`` if there is one, or else by ID."""
+    """Converts the artifact to a message part, with a reference by ``url`` or else by ID."""
     kind, strategy = artifact.content_type, artifact.processing_strategy
     return ArtifactPart(artifact.artifact_id, artifact.name, kind, strategy, url, detail)

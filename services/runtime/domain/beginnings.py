@@ -26,10 +26,7 @@ from services.runtime.domain.conversation import (
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session to create. ``agent`` is parsed from ``config``.
-
-    ``expires_after`` is in seconds. If it's None, the session doesn't expire.
-    """
+    """A session to create. ``expires_after`` is in seconds, or None if the session doesn't expire."""
 
     id: str
     company_id: str
@@ -59,12 +56,12 @@ class NewSession:
 
 
 def places_of(messages: Sequence[Message]) -> int:
-    """Returns the number of turn positions that the messages occupy. There are two messages per position."""
+    """Returns the number of turn positions that the messages occupy, two messages per position."""
     return (len(messages) + 1) // 2
 
 
 def valid_new_id(session_id: str) -> str:
-    """Returns the ID of a new session if it's valid. Raises ValidationFailed otherwise."""
+    """Returns the ID of a new session. Raises ValidationFailed if it's invalid."""
     if not is_id(session_id):
         raise ValidationFailed("Invalid session ID. Use a UUID.")
     return session_id
@@ -92,9 +89,9 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
 
 
 def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Converts API messages to conversation messages. Results may belong to calls in the earlier messages ``asked``.
+    """Converts API messages to conversation messages. Raises ValidationFailed.
 
-    Raises ValidationFailed, for example if a result belongs to an unknown call.
+    A tool result must belong to a call in ``messages`` or in the earlier messages ``asked``.
     """
     open_calls = {call.id: call for message in asked for call in getattr(message, "tool_calls", ())}
     history: list[Message] = []

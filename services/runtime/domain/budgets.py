@@ -1,4 +1,4 @@
-"""Budgets, which limit the tokens or cost of turns per period, and their usage."""
+"""Budgets, which limit the tokens or cost of turns per period."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -47,7 +47,7 @@ class BudgetState:
 
     @property
     def used(self) -> Decimal:
-        """The usage in the limit's unit, which is either cost or tokens."""
+        """The usage in the limit's unit."""
         return self.used_cost if self.cost is not None else Decimal(self.used_tokens)
 
     @property
@@ -114,7 +114,7 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The usage of an ended turn, which is charged to its budgets."""
+    """The usage of an ended turn."""
 
     company_id: str
     user_id: str
@@ -150,7 +150,7 @@ class BudgetWriter(Protocol):
     """Changes budgets in the caller's transaction."""
 
     async def lock_and_count(self, company_id: str) -> int:
-        """Returns the number of the company's budgets, and blocks concurrent additions until the transaction ends."""
+        """Returns the number of the company's budgets, and blocks additions until the transaction ends."""
 
     async def add(self, budget: NewBudget) -> BudgetState: ...
 

@@ -1,4 +1,4 @@
-"""Conversations with a model: messages, tool calls, tool results and answers."""
+"""Conversations with a model."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -6,13 +6,13 @@ from typing import Any, Final, Literal
 
 JsonObject = dict[str, Any]
 ToolStatus = Literal["completed", "failed", "unknown"]
-# The limit per model call. The sum of a million such counts still fits into 64 bits.
+# The limit per model call. The sum of a million counts still fits into 64 bits.
 _MOST_TOKENS: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Text in a message. If it was read from a session file, ``file`` is that file."""
+    """Text in a message. If the text was read from a session file, ``file`` is that file."""
 
     text: str
     file: "ArtifactPart | None" = None
@@ -28,10 +28,7 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPart:
-    """A reference to a session file in a message. ``url`` is the link in the message, if any.
-
-    Before the model is called, the file's contents replace the reference. ``detail`` is as in ``ImagePart``.
-    """
+    """A reference to a session file, replaced with contents for the model. ``url`` is the link in the message, if any."""
 
     artifact_id: str
     name: str
@@ -50,11 +47,10 @@ Part = TextPart | ImagePart | ArtifactPart
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call that a model requested.
+    """A tool call that a model requested. `id` is unique within the turn.
 
-    `id` is unique within the turn and serves as the call's idempotency key. If the model's arguments weren't a JSON
-    object, `validation_error` is set; the call isn't made, and the model receives the error. `provider_data` is as in
-    `ModelAnswer`.
+    With a `validation_error`, the arguments weren't a JSON object. The call isn't made, and the model receives the
+    error.
     """
 
     id: str
@@ -66,7 +62,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The source of a statement. If it has no IDs, the source is text in the conversation itself."""
+    """The source of a statement. A citation without IDs refers to text in the conversation itself."""
 
     passage: str
     score: float | None = None
@@ -113,10 +109,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome of a tool call.
-
-    The status is `unknown` if a crash lost the outcome and the tool isn't safe to repeat.
-    """
+    """The outcome of a tool call, which is `unknown` if a crash lost it and the tool isn't safe to repeat."""
 
     call_id: str
     name: str
@@ -195,10 +188,9 @@ def token_count(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A model's answer to one request.
+    """A model's answer to one request. The next request must include `provider_data`, such as reasoning.
 
-    `finish_reason` is stop, tool_calls, length, content_filter or a provider-specific value. `provider_data` is
-    additional data from the provider, such as reasoning, that the next request must include.
+    `finish_reason` is stop, tool_calls, length, content_filter or a provider-specific value.
     """
 
     text: str

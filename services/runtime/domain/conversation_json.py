@@ -1,7 +1,6 @@
 """Encodes conversations as JSON for recorded steps and stored messages.
 
-Message parts have the form of the API's content blocks. Decoding ignores unknown fields, so that rows written by a
-newer version remain readable.
+Parts have the form of the API's content blocks. Unknown fields are ignored, because newer versions may add some.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,10 +67,7 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
 
 
 def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]:
-    """Returns the message's role, text and blocks, as stored in its row.
-
-    Tool calls and results are stored as blocks. The role of a tool result is `user`.
-    """
+    """Returns the message's role, text and blocks, as stored. The role of a tool result is `user`."""
     match message:
         case UserMessage(parts):
             plain = all(isinstance(part, TextPart) for part in parts) and len(parts) == 1
@@ -85,7 +81,7 @@ def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]
 
 
 def message_from_row(role: str, text: str, blocks: Sequence[Mapping[str, Any]] | None) -> Message:
-    """Decodes a stored message, the inverse of ``message_to_row``. Raises ValueError for unknown blocks."""
+    """Decodes a stored message. Raises ValueError for unknown blocks."""
     if role == "assistant":
         calls = [tool_call_from_json(block) for block in blocks or () if block["type"] == "tool_call"]
         return AssistantMessage(text, tuple(calls))

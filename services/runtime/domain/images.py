@@ -1,7 +1,4 @@
-"""Encodes images as ``data:`` URLs in formats that models accept: PNG, JPEG, GIF or WebP.
-
-Bitmaps are converted to PNG.
-"""
+"""Encodes images as ``data:`` URLs in formats that models accept. Bitmaps are converted to PNG."""
 
 import base64
 import struct
@@ -48,10 +45,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Bitmap:
-    """A parsed bitmap. ``masks`` are those of red, green, blue and alpha.
-
-    If there is a ``palette``, pixels are indexes into it.
-    """
+    """A parsed bitmap. ``masks`` are for red, green, blue and alpha. With a ``palette``, pixels are indexes."""
 
     pixels: memoryview
     width: int

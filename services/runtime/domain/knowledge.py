@@ -1,4 +1,4 @@
-"""Retrieval from knowledge bases, which the ingestion service stores."""
+"""Retrieval from knowledge bases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +28,4 @@ class Retrieved:
 
 class KnowledgeRetriever(Protocol):
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
-        """Returns the chunks that match `query`, best first, from all of `knowledge_bases`.
-
-        If a knowledge base was deleted or times out, the result contains a warning, and the turn continues without it.
-        Safe to retry.
-        """
+        """Returns the chunks that match `query`, and warnings about knowledge bases that can't be searched."""

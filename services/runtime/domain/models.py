@@ -1,4 +1,4 @@
-"""Language models: requests, the port and its errors, the catalog for `GET /models/`, and prices."""
+"""Language models: requests, errors, the catalog for `GET /models/`, and prices."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -28,10 +28,9 @@ _TRANSLATED: Final = frozenset({"stop", "tool_choice", "parallel_tool_calls", "o
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request to a model. `model` is `provider:name`.
+    """A request to a model. With `answer_in_text`, the model must not call tools.
 
-    With `answer_in_text`, the model must not call tools. `tools` stays set, because some providers require the
-    definitions of all tools that the conversation mentions.
+    `tools` stays set, because some providers require the definitions of all tools that the conversation mentions.
     """
 
     model: str
@@ -57,10 +56,7 @@ class ModelRequest:
         return {name: value for name, value in self.settings if value is not None and name not in _TRANSLATED}
 
     def instructions(self, *, native_output: bool = False) -> str:
-        """Returns the system prompt with the output schema, and with the retrieved chunks numbered for citations.
-
-        With `native_output`, the schema is omitted, because the provider receives it separately.
-        """
+        """Returns the system prompt with the numbered chunks and, without `native_output`, the output schema."""
         parts = [self.system] if self.system else []
         if self.chunks:
             parts.append(
@@ -77,7 +73,7 @@ class ModelRequest:
 
 
 class ModelFailed(_ModelFailed):
-    """The provider failed, after retries if the failure seemed temporary. `status` is its HTTP status, if any."""
+    """The provider failed, after retries if the failure seemed temporary. `status` is the HTTP status, if any."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -120,10 +116,9 @@ class ModelNotConfigured(ValidationFailed):
 
 class ChatModel(Protocol):
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        """Returns the model's answer. If `on_text` is given, it receives the text in pieces as it's generated.
+        """Returns the model's answer. `on_text` receives the text in pieces as it's generated.
 
-        The pieces, joined, are the answer's text. Retries 429, 5xx and timeouts with limited backoff, and honors
-        Retry-After. Once `on_text` has received text, the request isn't retried, because that would duplicate it.
+        Temporary failures are retried, but not after `on_text` has received text, because that would duplicate it.
         Raises ModelFailed, VisionNotSupported, ModelUnknown or ModelNotConfigured.
         """
 
@@ -160,13 +155,10 @@ class ProviderInfo:
 
 class ModelCatalogue(Protocol):
     def providers(self) -> tuple[ProviderInfo, ...]:
-        """Returns all known providers for `GET /models/`, whether or not they're configured."""
+        """Returns all known providers, whether or not they're configured."""
 
     def require(self, model: str) -> ModelInfo | None:
-        """Returns the listed `model`, or None if it isn't listed but its provider may have it.
-
-        Raises ModelUnknown or ModelNotConfigured.
-        """
+        """Returns the model if it's listed, or None if it may exist. Raises ModelUnknown or ModelNotConfigured."""
 
     def require_vision(self, model: str) -> None:
         """Raises VisionNotSupported if `model` is known to only accept text. Unlisted models are allowed."""
@@ -197,7 +189,6 @@ class PriceTable:
     prices: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def of(self, model: str) -> ModelPrice | None:
-        """Returns the model's price, or None if there isn't one."""
         if (exact := self.prices.get(model)) is not None:
             return exact
         fitting = [name for name in self.prices if name.endswith("*") and model.startswith(name[:-1])]
@@ -209,25 +200,25 @@ class PriceTable:
 class Prices(Protocol):
     @property
     def table(self) -> PriceTable:
-        """The current prices. A change by an operator takes effect within seconds."""
+        """The current prices."""
 
 
 class NoPrices:
-    """An empty price table, for use without a price store."""
+    """An empty price table."""
 
     table = PriceTable()
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSpending:
-    """The usage of an ended turn, and the user, key, agent and model that it's attributed to."""
+    """The usage of an ended turn, and the user, key, agent and model that caused it."""
 
     usage: WireUsage
     attribution: Attribution
 
 
 def priced(usage: WireUsage, model: str, prices: PriceTable) -> WireUsage:
-    """Returns the usage with its cost at these prices, or without a cost if the model has no price."""
+    """Returns the usage with its cost, or without a cost if the model has no price."""
     price = prices.of(model)
     cost = None if price is None else decimal_text(price.cost(usage.input_tokens, usage.output_tokens))
     return usage.model_copy(update={"cost": cost})

@@ -1,7 +1,6 @@
-"""Ports of the use cases for storage, deltas and metrics.
+"""Ports of the use cases for storage, deltas and metrics. All calls are safe to repeat.
 
-During an outage, database ports raise ``StoreUnavailable``, although the call may have taken effect. All calls are safe
-to repeat.
+During an outage, database ports raise ``StoreUnavailable``, although the call may have taken effect.
 """
 
 from collections.abc import Collection, Sequence
@@ -42,7 +41,7 @@ class AdmissionBatch(Protocol):
         """The sessions that the batch has created. Available after ``write``."""
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
-        """Writes the decisions with their events. Returns the turns that this worker has claimed, in order."""
+        """Writes the decisions with their events. Returns the turns that this worker has claimed."""
 
 
 class ImageAddresses(Protocol):
@@ -69,28 +68,24 @@ class TurnOutcomes(Protocol):
 
 class LeaseReclaimer(Protocol):
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        """Returns the live turns.
+        """Returns the live turns. A turn is overdue ``overdue_grace`` seconds after its deadline.
 
-        ``unknown`` are the IDs of turns that this worker has claimed but isn't running, because a commit's
-        acknowledgement was lost. They count as orphaned. A turn is overdue ``overdue_grace`` seconds after its
-        deadline.
+        ``unknown`` turns count as orphaned: a commit's acknowledgement was lost, so this worker holds but doesn't run
+        them.
         """
 
     async def open_waits(self) -> int: ...
 
     async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
-        """Claims the first queued turn of each idle session. Sessions that another worker has locked are skipped."""
+        """Claims the first queued turn of each idle session. Skips sessions that another worker has locked."""
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
-        """Takes over turns from dead workers and emits their restart events.
-
-        Turns of workers that have renewed their lease meanwhile are skipped.
-        """
+        """Takes over turns from dead workers and emits restart events. Skips workers that have renewed their lease."""
 
 
 class WorkerLease(Protocol):
     async def renew(self) -> None:
-        """Makes this worker's lease expire one lease period from now, by the database's clock."""
+        """Makes this worker's lease expire one lease period from now."""
 
     async def release(self) -> None:
         """Releases the lease, so that other workers can immediately take over this worker's turns."""
@@ -108,7 +103,7 @@ class ConversationStore(Protocol):
         """Returns the session's agent, or None if the session no longer exists."""
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
-        """Returns the messages of turns after position ``after`` and up to ``through``, in order, with their positions.
+        """Returns the positions and messages of turns after position ``after`` and up to ``through``, in order.
 
         Failed turns are skipped, so that a message that the provider rejects can't make later turns fail.
         """
@@ -121,17 +116,11 @@ class ConversationStore(Protocol):
 
 class SessionLineage(Protocol):
     async def lineage(self, session_id: str) -> Sequence[str]:
-        """Returns the IDs of the session that this one was forked from, of that session's source, and so on.
-
-        The lineage has at most 20 sessions.
-        """
+        """Returns the IDs of the sessions from which this one was forked, nearest first. There are at most 20."""
 
 
 class SessionReads(Protocol):
-    """Reads sessions, messages, turns and actions for a caller.
-
-    Entities that the caller may not see are returned as None, and omitted from lists.
-    """
+    """Reads sessions for a caller. What the caller may not see is returned as None, and omitted from lists."""
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
         """Returns the caller's sessions, or all of the company's if the caller may read them, newest first."""
@@ -176,7 +165,7 @@ class SessionReads(Protocol):
         offset: int,
         cursor: str | None = None,
     ) -> ActionPage:
-        """Returns the open actions in the sessions that the caller may see, oldest first."""
+        """Returns the open actions, oldest first."""
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
         """Returns whether the company's command became a turn or was rejected."""
@@ -201,10 +190,7 @@ class WatchedTurns(Protocol):
 
 class DeltaSink(Protocol):
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
-        """Sends the event without waiting. Events stay in order, but delivery isn't guaranteed.
-
-        ``follows`` is the sequence number of the turn's latest event before the text.
-        """
+        """Sends the event after the turn's event number ``follows``, without waiting or guaranteeing delivery."""
 
 
 class TurnMetrics(Protocol):

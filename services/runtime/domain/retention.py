@@ -18,8 +18,7 @@ class SessionPlace(NamedTuple):
 class OldSessions:
     """A batch of sessions that are older than the retention period.
 
-    ``idle`` contains those that haven't had a turn in that period. ``last`` is the position to continue from, or None
-    if there are no more sessions.
+    ``idle`` sessions haven't had a turn in that period. ``last`` is the position to continue from, or None at the end.
     """
 
     idle: list[LockedSession]
@@ -31,10 +30,7 @@ class RetentionReads(Protocol):
         """Returns the company's own retention period in days, or None if it hasn't set one."""
 
     async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
-        """Returns the ID of the next company that has sessions, and its retention period in days.
-
-        The period is None if it's unlimited. Returns None after the last company.
-        """
+        """Returns the next company with sessions, and its retention period in days, or None after the last company."""
 
 
 class RetentionWriter(Protocol):

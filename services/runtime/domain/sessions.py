@@ -30,8 +30,7 @@ class ForkPoint:
 class Fork:
     """A new session that starts with the history of another session.
 
-    ``through`` is the position of the last turn to copy, or None for all. ``expires_after`` is in seconds, or None if
-    the session doesn't expire.
+    ``through`` is the position of the last turn to copy, or None for all. ``expires_after`` is in seconds, or None.
     """
 
     id: str
@@ -58,18 +57,15 @@ class LockedSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionCreation:
-    """A session with the command that creates it."""
-
     session: NewSession
     command: CommandContext
 
 
 class SessionCreations(Protocol):
     async def add(self, creations: Sequence[SessionCreation]) -> None:
-        """Adds the sessions and their events in one transaction. If there is an error, none is added.
+        """Adds all of the sessions, or none if there is an error.
 
-        Raises ``AlreadyProcessed``, Conflict if an existing or deleted session has the same ID, and QuotaExceeded if
-        the company exceeds its limit.
+        Raises ``AlreadyProcessed``, Conflict if an existing or deleted session has the same ID, and QuotaExceeded.
         """
 
 
@@ -80,72 +76,59 @@ class SessionWriter(Protocol):
         """Raises QuotaExceeded if the company has reached its session limit."""
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
-        """Returns the turn's position in the session, or None if the session contains none of the turn's messages.
-
-        Copied messages in a fork still refer to their original turns.
-        """
+        """Returns the turn's position in the session, or None if the session contains none of the turn's messages."""
 
     async def fork(self, fork: Fork) -> ForkedSession | None:
-        """Adds the session with copies of the completed turns' messages.
-
-        Returns None if the ID is or was in use, or if the source is no longer active. Messages that are added to the
-        source during the fork aren't copied.
-        """
+        """Adds the session with copies of the completed turns' messages. Returns None if that's impossible."""
 
     async def find(self, session_id: str) -> LockedSession | None:
-        """Returns the session without locking it, so that nothing has to wait for readers."""
+        """Returns the session without locking it."""
 
     async def lock(self, session_id: str) -> LockedSession | None: ...
 
     async def turn(self, turn_id: str) -> LockedTurn | None:
-        """Returns the turn. Unless its session is locked, the turn may change."""
+        """Returns the turn, which may change unless its session is locked."""
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
         """Returns the session's queued, running and waiting turns, in order."""
 
     async def lock_expired(self, limit: int) -> list[LockedSession]:
-        """Locks and returns expired sessions without a queued or running turn. Those that expired first come first."""
+        """Locks and returns expired sessions without a queued or running turn, earliest expiry first."""
 
     async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]: ...
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
-        """Cancels live turns and closes their waits. Each turn reserves ``events`` event numbers.
+        """Cancels live turns and closes their waits. Returns each turn's usage so far, by turn ID.
 
-        Returns each turn's usage so far, by turn ID. A running turn keeps its worker until its execution has stopped.
+        Each turn reserves ``events`` event numbers. A running turn keeps its worker until its execution has stopped.
         """
 
     async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None: ...
 
     async def set_agent(self, session: NewSession) -> bool:
-        """Sets the session's agent. Returns False if it already has an agent or turns."""
+        """Sets the session's agent. Returns False if the session already has an agent or turns."""
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
         """Adds messages to the history and returns them. The session must be locked."""
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        """Marks the session as being deleted, which rejects further turns.
-
-        ``deletion`` is the message context of the session's last event.
-        """
+        """Rejects further turns of the session. ``deletion`` is the context of the session's last event."""
 
     async def is_held(self, session_id: str) -> bool:
         """Returns whether a worker is still executing one of the session's turns."""
 
     async def deletion(self, session_id: str) -> MessageContext | None:
-        """Locks the session and returns the context passed to ``mark_deleting``.
-
-        Returns None if the session isn't being deleted.
-        """
+        """Locks the session and returns the context passed to ``mark_deleting``, or None if it isn't being deleted."""
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
-        """Returns whether the company has deleted the session and its tombstone still exists."""
+        """Returns whether the company has deleted the session and the tombstone still exists."""
 
     async def remove(self, *session_ids: str) -> None:
-        """Deletes the sessions with their turns, steps and messages. Tombstones prevent reuse of their IDs."""
+        """Deletes the sessions with all their data. Tombstones prevent reuse of their IDs."""
 
 
 def valid_id(name: str, identifier: str) -> str:
-    """Returns the ID if it's well-formed, whether or not it exists. Raises NotFound otherwise."""
+    """Returns the ID. Raises NotFound if it's malformed."""
     if not is_id(identifier):
         raise NotFound(f"There is no {name} with this ID.")
     return identifier
@@ -159,14 +142,14 @@ def require(name: str, found: T | None) -> T:
 
 
 def readable(session: LockedSession | None, caller: Identity) -> LockedSession:
-    """Returns the session if it exists and the caller may see it. Raises NotFound."""
+    """Returns the session. Raises NotFound unless it exists and the caller may see it."""
     if session is None or session.company_id != caller.company_id or not caller.may_read_of(session.owner_id):
         raise NotFound("There is no session with this ID.")
     return session
 
 
 def writable(session: LockedSession | None, caller: Identity) -> LockedSession:
-    """Returns the session if it exists and the caller may change it. Raises NotFound."""
+    """Returns the session. Raises NotFound unless it exists and the caller may change it."""
     if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
         raise NotFound("There is no session with this ID.")
     return session

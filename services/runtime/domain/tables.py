@@ -1,4 +1,4 @@
-"""Formats tables as text for models, and names tables for queries."""
+"""Formats tables as text for models."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -20,12 +20,10 @@ def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonO
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """The definition of a tool, which describes it to models.
+    """The definition of a tool for models. `parameters` is the JSON Schema of the arguments.
 
-    `parameters` is the JSON Schema of the arguments, which are validated before each call. A call to a tool that is
-    `safe_to_repeat` is repeated if a crash lost its outcome, and retried up to `retries` times after temporary
-    failures. `timeout_seconds` covers all attempts. If `run_by_client` is set, the turn's caller runs the tool.
-    `toolset` is the tool's source, which is empty for a built-in tool.
+    A call to a tool that is `safe_to_repeat` is repeated if a crash lost its outcome, and retried up to `retries` times
+    after temporary failures. `timeout_seconds` covers all attempts. `toolset` is empty for a built-in tool.
     """
 
     name: str
@@ -63,18 +61,15 @@ class ToolContext:
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is unique to this call and the same for all of its attempts.
-
-        A call outside of turns uses its own ID.
-        """
+        """A key that is unique to this call and the same for all of its attempts."""
         return f"{self.turn_id}.{self.call_id}" if self.turn_id else self.call_id
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The result of a tool call for the model. `warnings` are returned to the turn's caller with the reply.
+    """The result of a tool call for the model. The turn's caller receives the `warnings`.
 
-    `cut` is set if the text is only the start of a response that was too large to read.
+    If `cut` is set, the text is only the start of a response that was too large to read.
     """
 
     text: str
@@ -87,8 +82,7 @@ class ToolOutput:
 class ToolFailed(Exception):
     """The tool call failed. The model receives the message, and the turn continues.
 
-    `retry` is set if the failure may be temporary (connection error, timeout, 429, 5xx), so that a safe call is
-    retried. `retry_after` is the delay in seconds that the target asked for.
+    `retry` marks a failure that may be temporary. `retry_after` is the delay in seconds that the target asked for.
     """
 
     def __init__(self, message: str, *, retry: bool = False, retry_after: float | None = None) -> None:
@@ -101,9 +95,8 @@ LONGEST_RESULT: Final = 20_000
 
 
 def cut_result(text: str, longest: int = LONGEST_RESULT, *, cut: bool = False) -> str:
-    """Cuts a result to ``longest`` characters for the model, and appends its full length.
-
-    `cut` is set if the text itself is only the start of a longer one.
+    """Cuts a result to ``longest`` characters, and appends the full length, which is unknown if the text is `cut`
+    already.
     """
     # PostgreSQL can't store NUL or unpaired surrogates in text, and the model must see the text that is stored.
     text = without_half_pairs(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
@@ -133,7 +126,7 @@ class RedefinedTool:
 
 @dataclass(frozen=True, slots=True)
 class ClientTool:
-    """A tool that the turn's caller runs while the turn waits for the result. The service never calls it."""
+    """A tool that the turn's caller runs while the turn waits for the result."""
 
     definition: ToolDefinition
 
@@ -148,7 +141,7 @@ class ToolsetVersion:
 
 
 class Toolbox(Mapping[str, Tool]):
-    """A mapping of tools by name, in the catalog's order."""
+    """Tools by name, in the catalog's order."""
 
     def __init__(self, *tools: Tool) -> None:
         self._tools: dict[str, Tool] = {}

@@ -1,4 +1,4 @@
-"""Toolsets of external tools: their versions, and the ports that look them up and call their targets."""
+"""Toolsets of external tools."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,9 @@ _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Toolset:
-    """A version of a company's toolset. Instances are compared by identity.
+    """A version of a company's toolset, compared by identity.
 
-    `config` contains the fields of the toolset's type (see libs/contracts/resources/toolsets.py). `secrets` maps the
-    names of the secrets in its headers to Base64 ciphertexts. Undefined secrets are absent.
+    `config` contains the fields of the toolset's type. `secrets` maps the names of secrets to Base64 ciphertexts.
     """
 
     company_id: str
@@ -70,16 +69,12 @@ class ToolsetConnector(Protocol):
     """Connects to the targets of one toolset type."""
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        """Returns the tools of the target or description, with the defaults of the toolset's type.
-
-        Unusable tools are listed as omitted. Raises ToolsetUnusable if the toolset explicitly names one of them. The
-        caller may cancel this at its time limit.
-        """
+        """Returns the target's tools. Raises ToolsetUnusable if the toolset names a tool that can't be used."""
 
     async def call(
         self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
     ) -> ToolOutput:
-        """Calls one of `toolset.tools`. It behaves like `Tool.call`."""
+        """Calls one of `toolset.tools`, like `Tool.call`."""
 
 
 class ToolsetTool:
@@ -103,8 +98,7 @@ class ToolsetCatalogue(Protocol):
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        """Returns the company's existing toolsets with these names, in the order of `names`.
+        """Returns the company's existing toolsets, in the versions ``versions`` or else in the newest one.
 
-        Toolsets in `versions` have that version, and all others have the newest one. The same version is always the
-        same object, so that derived values can be cached. Raises ServiceUnavailable if the toolsets can't be read.
+        The same version is always the same object, so that derived values can be cached. Raises ServiceUnavailable.
         """

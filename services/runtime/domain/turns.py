@@ -1,7 +1,4 @@
-"""Turns, from submission through a worker's claim to the committed outcome, with their events.
-
-A turn is the subject of its events, and its command is their cause. The turn's ID is the command's ID.
-"""
+"""Turns and their events. A turn has the ID of its command, which is the cause of the turn's events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +29,7 @@ from services.runtime.domain.steps import Step
 from services.runtime.domain.waits import NewWait
 
 FIRST_SEQUENCE: Final = 1
-"""Sequence number of a turn's first event, which is turn.queued, turn.started or the command's rejection."""
+"""The sequence number of a turn's first event."""
 # These fields of the reply are stored in separate columns of the turn's row.
 _REPLY_COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
 
@@ -41,9 +38,8 @@ _REPLY_COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id"
 class Submission:
     """A message that was submitted to a session. If it's admitted, a turn answers it.
 
-    ``blocks`` is None for plain text. ``validation_error`` is an error in the content that another service reported; it
-    only counts for the first delivery, because that service's later response may differ. ``begins`` is the session to
-    create if its ID doesn't exist.
+    ``blocks`` is None for plain text. ``validation_error`` only counts for the first delivery, because the service that
+    reported it may respond differently later. If the session doesn't exist, ``begins`` is created.
     """
 
     turn_id: str
@@ -79,7 +75,7 @@ class Submission:
         )
 
     def rejected(self, error: ServiceError) -> Draft:
-        # Only the caller may see a rejection: the session may not exist or may belong to another user.
+        # Only the caller may see a rejection, because the session may not exist or may belong to another user.
         return self.owned_by(self.caller.user_id)._draft(
             CommandRejected(error=error.info()), type=ExecuteTurn.rejected_type(), topic=RUNTIME_EVENTS.name
         )
@@ -92,12 +88,11 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """A turn that this worker holds. Its fencing token ``fence`` guards every write.
+    """A turn that this worker holds. The fencing token ``fence`` guards every write.
 
     At the time of the claim, ``seconds_left`` is the time until the deadline, ``sequence`` is the number of the turn's
     latest event, and ``worked`` is the execution time so far. With ``stream``, a reader follows the turn's text. With
-    ``after_wait``, the turn resumes after a wait, and no call has started since. ``lost_attempts`` counts the
-    executions that ended with their worker or with an unexpected exception.
+    ``after_wait``, no call has started since the turn's wait. ``lost_attempts`` counts executions that crashed.
     """
 
     id: str
@@ -172,8 +167,6 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step of a claimed turn to be recorded, with its events."""
-
     turn: ClaimedTurn
     step: Step
     events: tuple[Event, ...] = ()
@@ -187,7 +180,7 @@ class OutcomeKind(StrEnum):
     RELEASED = "released"
     """A cancelled turn's execution has stopped."""
     HANDED_BACK = "handed_back"
-    """This worker is stopping. Any other worker may immediately take over the turn."""
+    """This worker is stopping, and another worker may take over the turn."""
     CRASHED = "crashed"
     """An unexpected exception ended the execution. The turn is handed back for another attempt."""
 
@@ -196,11 +189,10 @@ class OutcomeKind(StrEnum):
 class TurnOutcome:
     """The transition of a claimed turn to a terminal or waiting state, or back to the queue.
 
-    A terminal transition has an ``event``, optionally with its encoded ``payload``. The turn's ``preceding`` events are
-    written first. ``usage`` covers the whole turn if it completed, but only unrecorded steps if it failed. ``toolsets``
-    are the toolset versions of a turn that completed in one step, since that step isn't recorded. ``sequence`` is the
-    number of the turn's latest event; it's only known for a completed turn that started on admission. ``calls_made``
-    are a completed turn's calls with their results. ``cause`` is the cause of an internal error, as in ``cause_of``.
+    A terminal transition has an ``event``, after any ``preceding`` ones. ``usage`` covers the whole turn if it
+    completed, but only unrecorded steps if it failed. ``toolsets`` is only set for a turn that completed in one step,
+    which isn't recorded. ``sequence``, the number of the turn's latest event, is only known if the turn started on
+    admission.
     """
 
     turn: ClaimedTurn
@@ -229,10 +221,7 @@ def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = No
 
 
 def crashed(turn: ClaimedTurn, message: str, problem: Exception, attempts: int) -> TurnOutcome:
-    """Returns the outcome of an unexpected exception.
-
-    The turn is handed back for another attempt, or fails if this was the last of its ``attempts``.
-    """
+    """Returns the outcome of an unexpected exception: a retry, or a failure after the last of ``attempts``."""
     if turn.lost_attempts + 1 < attempts:
         return TurnOutcome(turn, OutcomeKind.CRASHED)
     return failed(turn, InternalError(message, cause=cause_of(problem)))
@@ -253,7 +242,7 @@ class CommitResult:
 class OrphanedTurn:
     """A live turn whose worker is dead or whose deadline has long passed.
 
-    ``lost_attempts`` includes the current attempt, unless the turn was handed back; ``worker_id`` is then None.
+    If the turn was handed back, ``worker_id`` is None and ``lost_attempts`` leaves out the current attempt.
     """
 
     turn: ClaimedTurn
@@ -267,10 +256,9 @@ class OrphanedTurn:
 class TurnSnapshot:
     """A snapshot of the live turns in the database.
 
-    ``held`` maps this worker's turns to their fencing token and status. ``watches`` counts the readers' requests for
-    their text. ``claimable`` lists the company and session of idle sessions with queued turns, alternating between
-    companies. ``deleting`` are sessions whose deletion is unfinished. ``due`` lists the session and ID of each turn
-    with a due wait. ``queued`` counts all queued turns.
+    ``held`` maps this worker's turns to their fencing token and status, and ``watches`` to the number of requests for
+    their text. ``claimable`` lists the company and session of idle sessions with queued turns. ``deleting`` are
+    sessions whose deletion is unfinished. ``due`` lists the session and ID of turns with a due wait.
     """
 
     held: dict[str, tuple[int, str]]

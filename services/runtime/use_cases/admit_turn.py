@@ -1,4 +1,4 @@
-"""Admits messages as turns of their sessions. A turn starts immediately if it can."""
+"""Admits messages as turns of their sessions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCom
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0
-"""This is shorter than the time for which the gateway waits for a command to be accepted."""
+"""Shorter than the gateway's wait for a command to be accepted."""
 _IMAGE: Final = "vision"
 Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
@@ -46,10 +46,7 @@ class AdmitTurn:
         self._commits = GroupCommit[Submission, Decision](self._commit, lambda each: each.caller.company_id)
 
     async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
-        """Decides on the message. Raises ValidationFailed if its content can't become a turn.
-
-        Other rejections are recorded and returned as decisions.
-        """
+        """Decides on the message, which may be rejected. Raises ValidationFailed if the content can't become a turn."""
         session_id = valid_id("session", command.session_id)
         question = question_of(command.content)
         begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
@@ -102,16 +99,13 @@ class AdmitTurn:
     def _speculative_start(
         self, claimed: Sequence[ClaimedTurn], submissions: Sequence[Submission], claim: ClaimFuture
     ) -> None:
-        """Starts the claimed turns while the batch commits.
-
-        They may call models, but writes, deltas and tool calls wait until the claim is committed.
-        """
+        """Starts the claimed turns while the batch commits. Until then, they may call models but not write."""
         questions = {submission.turn_id: submission.question for submission in submissions}
         for turn in claimed:
             self._engine.start(turn, questions[turn.id], claim)
 
     async def _address_error(self, parts: Sequence[Part]) -> ValidationFailed | None:
-        """Returns an error if an image isn't on the public internet. This applies to all providers."""
+        """Returns an error if an image isn't on the public internet."""
         if self._addresses is None:
             return None
         places = {place: part.url for place, part in enumerate(parts) if isinstance(part, ImagePart)}
@@ -144,10 +138,7 @@ class AdmitTurn:
 
 
 def question_of(content: str | Sequence[Block]) -> UserMessage:
-    """Converts the content to a message without looking up its artifacts.
-
-    Raises ValidationFailed with a detail for each unusable block.
-    """
+    """Converts the content to a message. Raises ValidationFailed with a detail for each unusable block."""
     if isinstance(content, str):
         return UserMessage((TextPart(content),))
     parts: list[Part] = []
@@ -185,7 +176,7 @@ async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: 
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
-    """Returns an error if an image block references another kind of file. File blocks may reference any file."""
+    """Returns an error if an image block references another kind of file."""
     errors = [
         _block_error(place, "image", "wrong_kind", "this artifact isn't an image; use a file block for it")
         for place, part in enumerate(parts)

@@ -1,7 +1,4 @@
-"""Cancels a queued, running or waiting turn.
-
-If the turn completes at the same time, a guarded update decides which comes first.
-"""
+"""Cancels a queued, running or waiting turn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,10 +18,7 @@ _EVENTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class CancelTurn:
-    """Cancels a turn. ``on_cancelled`` is called just before the commit.
-
-    It makes the reconciler stop the running execution and claim the session's next turn.
-    """
+    """Cancels a turn, unless it has just ended. ``on_cancelled`` is called just before the commit."""
 
     open_writer: OpenWriter
     on_cancelled: Callable[[], None]

@@ -1,4 +1,4 @@
-"""Reads a turn for a reader of its stream: marks it as watched, and returns its recorded events."""
+"""Reads a turn for a reader of its stream."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,18 +17,14 @@ _TERMINAL = frozenset(event.TYPE for event in TURN_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class ReadTurnStream:
-    """Reads turns for stream readers.
-
-    ``on_watch`` is called with each watched turn and its request count, in case the turn runs in this process. Another
-    worker notices the request at its next reconciliation, within a second.
-    """
+    """Reads turns for stream readers. ``on_watch`` is called with each watched turn and its request count."""
 
     turns: WatchedTurns
     source: str
     on_watch: Callable[[str, int], None]
 
     async def watch(self, session_id: str, turn_id: str, caller: Identity, *, after_step: int) -> WatchedTurn | None:
-        """Marks the turn as watched, unless it has ended. Returns it, or None if the caller has no such turn."""
+        """Marks the turn as watched, unless it has ended. Returns the turn, or None if the caller may not see it."""
         found = await self.turns.watch(session_id, turn_id, caller, after_step=after_step)
         if found is None:
             return None
@@ -38,12 +34,9 @@ class ReadTurnStream:
         return turn
 
     async def events(self, session_id: str, turn_id: str, caller: Identity, *, after: int) -> Sequence[Received]:
-        """Returns the turn's events with a sequence number above ``after``, in order.
+        """Returns the turn's events above sequence number ``after``, or none if the caller may not see the turn.
 
-        Returns no events if the caller may not see the turn.
-
-        Events are retained for days, but turns for as long as their session. For an old turn, only its terminal event
-        is returned, rebuilt from its row.
+        Turns are retained longer than events. For an old turn, only the terminal event is rebuilt and returned.
         """
         end = await self.turns.end(session_id, turn_id, caller)
         if end is None:

@@ -1,4 +1,4 @@
-"""Resolves each of a turn's waits once, with the caller's answer or, when it's due, with the service's own."""
+"""Resolves a turn's waits, with the caller's answer or, when a wait is due, with the service's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +22,7 @@ OpenWaits = Callable[[Transaction], WaitWriter]
 
 @dataclass(frozen=True, slots=True)
 class ResolveWait:
-    """Resolves a wait with a caller's answer.
-
-    If the turn resumes, ``on_resumed`` is called just before the commit, to start the turn soon afterwards.
-    """
+    """Resolves a wait with a caller's answer. If the turn resumes, ``on_resumed`` is called just before the commit."""
 
     open_writer: OpenWriter
     open_waits: OpenWaits

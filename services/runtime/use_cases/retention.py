@@ -13,10 +13,7 @@ OpenRetention = Callable[[Transaction], RetentionWriter]
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """Sets and reads companies' session retention periods.
-
-    ``default``, in days, applies to companies without their own period. If it's None, they keep sessions forever.
-    """
+    """Sets and reads companies' retention periods. ``default`` is in days, or None to keep sessions forever."""
 
     open_retention: OpenRetention
     reads: RetentionReads

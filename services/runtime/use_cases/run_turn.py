@@ -1,4 +1,4 @@
-"""Runs a claimed turn: builds the agent's input, and the outcome to commit."""
+"""Runs a claimed turn and builds the outcome to commit."""
 
 import asyncio
 from collections import OrderedDict
@@ -53,10 +53,7 @@ class SessionGone(Exception):
 
 
 class ConversationCache:
-    """Caches the most recently used conversations, up to ``capacity`` characters in total.
-
-    Messages never change, so only messages that are newer than the cached ones are read.
-    """
+    """Caches recent conversations, up to ``capacity`` characters. Only messages after the cached ones are read."""
 
     def __init__(self, store: ConversationStore, *, capacity: int = 64_000_000) -> None:
         self._store = store
@@ -93,7 +90,7 @@ class ConversationCache:
             self._grow(conversation.size - before)
 
     def forget(self, session_id: str) -> None:
-        """Removes the session's conversation from the cache. The next turn reads it again."""
+        """Removes the session's conversation from the cache."""
         forgotten = self._known.pop(session_id, None)
         if forgotten is not None:
             self._size -= forgotten.size
@@ -148,10 +145,7 @@ class RunTurn:
     async def __call__(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
     ) -> TurnOutcome | None:
-        """Runs the turn and returns its outcome, or None if this worker has lost the turn. Errors become outcomes.
-
-        The turn may be done before its claim is committed. Records and streamed text wait for the claim.
-        """
+        """Runs the turn and returns its outcome, or None if this worker has lost the turn. Errors become outcomes."""
         try:
             async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
                 return await self._answer(turn, question, claim, watch)
@@ -276,7 +270,7 @@ def _completed(
 
 
 def _finish_reason(reply: AgentReply) -> str:
-    """Maps the model's finish reason to the API's. A provider-specific reason counts as stop: the reply is complete."""
+    """Maps the model's finish reason to the API's. A provider-specific reason counts as stop."""
     if reply.requested:
         return "tool_calls"
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"

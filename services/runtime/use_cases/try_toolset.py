@@ -27,10 +27,7 @@ class TryToolset:
         return await self._connector(toolset).discover(Toolset.from_contract(caller.company_id, toolset))
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Calls the tool at most once, without retries and without approval.
-
-        Raises NotFound if the tool doesn't exist, and ValidationFailed if the arguments don't match its schema.
-        """
+        """Calls the tool once, without approval. Raises NotFound, or ValidationFailed for invalid arguments."""
         toolset = Toolset.from_contract(caller.company_id, call.toolset)
         tools = {tool.definition.name: tool for tool in connected_tools(self._connector(call.toolset), toolset)}
         tool = tools.get(f"{toolset.name}.{call.tool}")

@@ -134,10 +134,7 @@ def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptO
 
 
 def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime | None:
-    """Returns when to retry a failed attempt, or None to give up.
-
-    A test is sent only once, because its sender is waiting for the result.
-    """
+    """Returns when to retry a failed attempt, or None to give up. A test isn't retried."""
     final = delivery.event is None or delivery.type == TEST_EVENT or answer.status == _GONE
     return None if final or delivery.attempts >= len(RETRY_DELAYS) else now + RETRY_DELAYS[delivery.attempts]
 

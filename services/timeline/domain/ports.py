@@ -88,10 +88,7 @@ class WebhookWriter(Protocol):
         """Adds a test delivery, which is due even if the webhook is paused after failures."""
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
-        """Makes a delivery due now, in its own chain, even if the webhook is paused after failures.
-
-        Returns None if the delivery doesn't exist.
-        """
+        """Makes a delivery due now, even if the webhook is paused. Returns None if the delivery doesn't exist."""
 
     async def is_revoked(self, key_id: str) -> bool:
         """Returns whether the key has been revoked, and blocks revocations until the transaction ends.
@@ -168,8 +165,7 @@ class WebhookQueue(Protocol):
     async def record(
         self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
     ) -> bool:
-        """Stores the outcomes of attempts, and lets the chains continue. Returns False if another worker has the
-        webhook now.
+        """Stores the outcomes of attempts, and lets the chains continue. Returns False if the claim was lost.
 
         Disables the webhook if its endpoint is gone (410) or has failed for too long.
         """

@@ -33,8 +33,7 @@ class TimelineLog(Protocol):
         """Returns the next offset to read for each partition from which events have been stored."""
 
     async def store(self, events: Sequence[NewEvent], moves: Mapping[Partition, OffsetMove]) -> int:
-        """Numbers and stores new events, and moves the offsets, in one transaction. Returns how many events were
-        stored.
+        """Numbers and stores new events, and moves the offsets, in one transaction. Returns the number of new events.
 
         Raises ``StaleOffset`` if another process has moved an offset. An event's copies must be in the same partition.
         """

@@ -81,10 +81,7 @@ class Webhooks:
     async def create(
         self, transaction: Transaction, command: CreateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Creates a webhook.
-
-        Raises ``Conflict`` if the company has too many, and ``WriterRevoked`` if the caller's key was revoked.
-        """
+        """Creates a webhook. Raises ``Conflict`` if there are too many, and ``WriterRevoked`` if the key was revoked."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         if await writer.is_revoked(identity.key_id):
             raise WriterRevoked

@@ -33,10 +33,7 @@ _OWNER: Final = "artifacts"
 
 
 class HttpArtifacts:
-    """Implements SessionArtifacts over HTTP.
-
-    Every call is idempotent. If the service doesn't respond, the call is retried for ten seconds.
-    """
+    """Implements SessionArtifacts over HTTP. If the service doesn't respond, calls are retried for ten seconds."""
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls

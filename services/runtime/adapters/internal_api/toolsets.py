@@ -20,11 +20,7 @@ _KEPT_BYTES: Final = 32 * 1024 * 1024
 
 
 class HttpToolsets:
-    """Implements ToolsetCatalogue over HTTP.
-
-    Fetches toolsets before every turn, so that changes apply from the next turn on. A response that is byte-identical
-    to an earlier one isn't decoded again.
-    """
+    """Implements ToolsetCatalogue over HTTP. Toolsets are fetched before every turn, since they may have changed."""
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls
@@ -35,7 +31,7 @@ class HttpToolsets:
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        # One request per toolset, so that each is cached separately, however agents combine them.
+        # One request per toolset, because each response is cached.
         version_of = {version.name: version.version for version in versions}
         found = await asyncio.gather(*(self._toolset(name, version_of.get(name), caller) for name in names))
         return [toolset for toolsets in found for toolset in toolsets]

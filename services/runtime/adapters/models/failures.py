@@ -1,4 +1,4 @@
-"""Handles failed model calls for all providers: retries, requested delays, and error messages without secrets."""
+"""Handles failed model calls for all providers."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -69,7 +69,7 @@ class ProviderRetries:
 
 
 def provider_failure(provider: str, message: str, status: int | None = None) -> ModelFailed:
-    """Returns the failure of a provider's call. Its message names the status: `openai: status 401: invalid key`."""
+    """Returns the failure of a provider's call, with a message such as `openai: status 401: invalid key`."""
     # Messages may contain the status already. Other numbers are a provider's own codes.
     if status is not None and 400 <= status < 600 and not re.search(rf"\b{status}\b", message):
         message = f"status {status}: {message}"
@@ -77,19 +77,13 @@ def provider_failure(provider: str, message: str, status: int | None = None) -> 
 
 
 def connection_failure(provider: str, address: str, problem: BaseException) -> str:
-    """Returns the public message about a failed connection.
-
-    The address and the HTTP library's message are only logged.
-    """
+    """Returns the public message about a failed connection, and logs the details."""
     _log.warning("model.connection_failed", provider=provider, address=redact(address), problem=redact(repr(problem)))
     return "the connection failed"
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:
-    """Returns the delay that the response's headers ask for, in seconds, or None if it's missing or unreadable.
-
-    `Retry-After` contains a number or a date.
-    """
+    """Returns the delay that the response's headers ask for, in seconds, or None if it's missing or unreadable."""
     milliseconds = headers.get("retry-after-ms")
     value = headers.get("retry-after")
     try:
@@ -122,7 +116,7 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
 
 
 class ErrorInBody(Exception):
-    """A response body that contains an error instead of an answer. `code` is usually an HTTP status, or None."""
+    """A response body contains an error instead of an answer. `code` is usually an HTTP status, or None."""
 
     def __init__(self, error: Any) -> None:
         super().__init__(error_message(error))
@@ -135,7 +129,7 @@ def error_message(error: Any) -> str:
 
 
 def error_text(payload: bytes, content_type: str) -> str | None:
-    """Returns the message in an error response, or None if it has no usable text, such as a proxy's error page."""
+    """Returns the message in an error response, or None if the response has no usable text."""
     try:
         return without_half_pairs(_text_of(read_json(payload))) or None
     except NotJson:

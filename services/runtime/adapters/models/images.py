@@ -1,7 +1,4 @@
-"""Fetches images for providers that need their bytes. Only public addresses are allowed.
-
-Most providers fetch images themselves. Gemini's client would fetch them from within this service.
-"""
+"""Fetches images for providers whose client would fetch them from within this service."""
 
 import asyncio
 from dataclasses import replace
@@ -12,7 +9,7 @@ from services.runtime.domain.conversation import ImagePart, Message, UserMessage
 from services.runtime.domain.images import UnreadableBitmap, data_url
 from services.runtime.domain.models import ModelFailed, ModelRequest
 
-# Images are part of the request, and providers accept about 20 MB in total.
+# Providers accept requests of about 20 MB, which include the images.
 _LIMITS: Final = FetchLimits(largest_bytes=8 * 1024 * 1024)
 
 

@@ -41,7 +41,7 @@ class CompatibleProvider:
 class OtherProvider:
     """A provider called through pydantic-ai. It's configured if any of the environment `variables` is set.
 
-    `wants_bytes` is set if it can't fetch images by URL. `ignores` lists the turn options that it doesn't support.
+    `wants_bytes` is set if the provider can't fetch images by URL. `ignores` lists unsupported turn options.
     """
 
     name: str

@@ -1,7 +1,4 @@
-"""Decodes chat completions from OpenAI-compatible servers, whether complete or streamed.
-
-Decoding is tolerant: servers may omit usage and call IDs, or send text as a list of parts.
-"""
+"""Decodes chat completions from OpenAI-compatible servers. Tolerates missing and unusual fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +28,7 @@ _DEEPEST: Final = 64
 
 
 def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Returns the provider-specific fields of a complete message or call, such as its reasoning, or None."""
+    """Returns the provider-specific fields of a complete message or call, such as reasoning, or None."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 
@@ -49,7 +46,7 @@ def finished_provider_data(gathered: JsonObject) -> JsonObject | None:
 
 
 def _joined(name: str, before: Any, more: Any) -> Any:
-    """Appends a later chunk's value `more` to `before`. Streamed text stays in pieces until the answer is complete."""
+    """Appends a later chunk's value to an earlier one. Streamed text stays in pieces until the answer is complete."""
     if isinstance(more, str) and name in _IN_PIECES:
         pieces = before if isinstance(before, _Pieces) else _Pieces()
         pieces.append(more)
@@ -69,7 +66,6 @@ def _joined(name: str, before: Any, more: Any) -> Any:
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """Adds an item to a list. If an earlier item has the same index, the new item continues it."""
     index = item.get("index") if isinstance(item, dict) else None
     same = next((i for i in items if index is not None and isinstance(i, dict) and i.get("index") == index), None)
     if same is None:
@@ -79,7 +75,7 @@ def _add_item(items: list[Any], item: Any) -> None:
 
 
 class _Pieces(list[str]):
-    """The pieces of a streamed string, which are joined at the end."""
+    """The pieces of a streamed string."""
 
 
 def _joined_pieces(value: Any) -> Any:
@@ -102,7 +98,7 @@ def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
-    """Decodes a tool call. If its arguments aren't a JSON object, the call has a `validation_error`."""
+    """Decodes a tool call. If the arguments aren't a JSON object, the call has a `validation_error`."""
     try:
         parsed = read_json(arguments) if arguments.strip() else {}
     except NotJson as error:
@@ -119,7 +115,7 @@ def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
 
 
 def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Returns the call's ID, name and arguments as strings, which are "" if missing. Raises ArgumentsUnreadable."""
+    """Returns the call's ID, name and arguments, or "" for missing ones. Raises ArgumentsUnreadable."""
     function = call.get("function")
     if not isinstance(function, dict):
         return _string(call.get("id")), "", ""
@@ -162,7 +158,7 @@ class _Call:
     def is_another(self, call_id: str, name: str, arguments: str) -> bool:
         """Returns whether a fragment starts another call rather than continuing this one.
 
-        It does if its ID or name differs, or if the name is repeated after the arguments are complete.
+        A different ID or name starts a call, and so does a repeated name after complete arguments.
         """
         if call_id and self.id:
             return call_id != self.id
@@ -174,7 +170,7 @@ class _Call:
 class StreamedCalls:
     """Joins the fragments of an answer's tool calls.
 
-    A fragment belongs to the newest call with its index or ID, or simply to the newest call if it has neither.
+    A fragment belongs to the newest call with the same index or ID. Without these, it continues the newest call.
     """
 
     def __init__(self) -> None:
@@ -182,7 +178,7 @@ class StreamedCalls:
         self._by_index: dict[int, _Call] = {}
 
     def take(self, fragments: Sequence[JsonObject]) -> None:
-        """Adds the fragments of one chunk, each of which belongs to a different call. Raises ArgumentsUnreadable."""
+        """Adds one chunk's fragments, which all belong to different calls. Raises ArgumentsUnreadable."""
         taken: list[_Call] = []
         for place, fragment in enumerate(fragments):
             call_id, name, arguments = call_parts(fragment)
@@ -244,7 +240,7 @@ class NotAnAnswer(ValueError):
 
 
 def decode_answer(payload: bytes) -> ModelAnswer:
-    """Decodes a completion. Raises NotAnAnswer, or ErrorInBody if the server returned an error with status 200."""
+    """Decodes a completion. Raises NotAnAnswer, or ErrorInBody if a response with status 200 contains an error."""
     try:
         body = read_json(payload, nan_as_null=True)
     except NotJson as error:
@@ -299,7 +295,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def _newer(before: Usage, usage: Usage) -> Usage:
-    """Returns the stream's latest token counts. A count that is missing or zero in a chunk keeps its earlier value."""
+    """Returns the latest token counts, where a missing or zero count keeps its earlier value."""
     return Usage(
         usage.input_tokens or before.input_tokens,
         usage.output_tokens or before.output_tokens,
@@ -363,7 +359,7 @@ class StreamedAnswer:
         return self._said(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
-        """Returns text that was still held back after the last chunk because it ended in half a surrogate pair."""
+        """Returns the rest of the text, which was held back because it ended in half a surrogate pair."""
         return self._said(self._paired.finish())
 
     def _said(self, text: str) -> str:

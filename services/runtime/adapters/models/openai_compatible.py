@@ -1,4 +1,4 @@
-"""Calls any OpenAI-compatible server over one shared HTTP session. No SDK is used, since this is the hot path."""
+"""Calls OpenAI-compatible servers over HTTP. No SDK is used, since this is the hot path."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -45,10 +45,7 @@ _LARGEST_ERROR_BYTES = 64 * 1024
 
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
-    """Encodes the request as JSON.
-
-    With `native_output`, the output schema is sent as the response format instead of in the prompt.
-    """
+    """Encodes the request as JSON. With `native_output`, the schema isn't in the prompt but in the response format."""
     body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
     if native_output:
         schema = request.settings.output_schema or {}
@@ -67,10 +64,7 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool, native_out
 
 
 def _is_strict(schema: Any) -> bool:
-    """Returns whether a server can guarantee that its output matches the schema.
-
-    It can if the schema contains only closed objects, required properties and simple keywords.
-    """
+    """Returns whether a server can guarantee that its output matches the schema."""
     if not isinstance(schema, dict) or not schema.keys() <= _STRICT_KEYWORDS:
         return False
     properties = schema.get("properties", {})
@@ -139,8 +133,7 @@ def _calling(request: ModelRequest) -> JsonObject:
 class Endpoint:
     """An OpenAI-compatible server. Model names start with `provider`. `base_url` excludes `/chat/completions`.
 
-    Times are in seconds. `timeout` limits a whole answer, or the gap between two chunks of a streamed answer. A stream
-    as a whole is limited only by the turn's deadline and `largest_answer_bytes`.
+    `timeout`, in seconds, limits a whole answer, or the gap between two chunks of a streamed answer.
     """
 
     provider: str
@@ -175,7 +168,7 @@ class OpenAICompatible:
             except ModelFailed as failure:
                 if not _is_about_format(failure):
                     raise
-                # The model is older, or the server can't guarantee the schema: retry with the schema in the prompt.
+                # Old models and some schemas aren't supported. Retry with the schema in the prompt.
         return await self._send(encode_request(request, name, stream=stream), on_text)
 
     async def _send(self, body: bytes, on_text: OnText | None) -> ModelAnswer:

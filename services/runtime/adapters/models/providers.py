@@ -31,7 +31,7 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model provider. `model` is None if the provider isn't configured; `remedy` then says how to configure it.
+    """A model provider. Without a `model`, it isn't configured, and `remedy` says how to configure it.
 
     `ignores` lists the turn options that have no effect.
     """
@@ -43,10 +43,7 @@ class Provider:
 
 
 class ModelProviders:
-    """Forwards each request to its model's provider, and lists the models of all providers.
-
-    Implements ChatModel and ModelCatalogue.
-    """
+    """Implements ChatModel and ModelCatalogue for the models of all providers."""
 
     def __init__(self, *providers: Provider) -> None:
         self._providers = {provider.info.name: provider for provider in providers}
@@ -105,8 +102,8 @@ def model_providers(
 ) -> ModelProviders:
     """Creates all known providers from their usual environment variables, such as `OPENAI_API_KEY`.
 
-    `builtin_delay` is the duration of the built-in model's answers, and `timeout` limits calls to the other models;
-    both are in seconds. The caller closes `session`. `resolver` resolves the hosts of image URLs.
+    `builtin_delay` delays the built-in model, and `timeout` limits calls to others, in seconds. The caller closes
+    `session`.
     """
     # The built-in model chooses its tool calls by fixed rules.
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]

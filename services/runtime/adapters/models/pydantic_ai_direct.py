@@ -39,8 +39,7 @@ _TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
 class PydanticAIDirect:
     """Implements ChatModel for one provider. pydantic-ai reads the credentials from the environment.
 
-    `infer` creates pydantic-ai's model from a name like `provider:name`, and defaults to pydantic-ai's own function.
-    `images` is set for providers whose client would otherwise fetch image URLs from within this service.
+    `infer` creates pydantic-ai's model from its name. `images` is for providers that need an image's bytes.
     """
 
     def __init__(

@@ -1,7 +1,4 @@
-"""Translates conversations to and from pydantic-ai's types.
-
-Import this module lazily: it imports pydantic-ai, which takes seconds.
-"""
+"""Translates conversations to and from pydantic-ai's types. Import it lazily, because pydantic-ai takes seconds."""
 
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -33,10 +30,7 @@ _RESPONSE: Final = "response"
 
 
 def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
-    """Translates the conversation to pydantic-ai's messages.
-
-    The user messages and tool results between two answers become a single pydantic-ai request.
-    """
+    """Translates the conversation. All messages between two answers become a single pydantic-ai request."""
     result: list[theirs.ModelMessage] = []
     said: list[theirs.ModelRequestPart] = []
     for message in request.messages:
@@ -107,10 +101,7 @@ def _as_said(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
-    """Returns pydantic-ai's settings. The provider SDK's own retries are disabled, because the adapter retries.
-
-    `timeout` is in seconds.
-    """
+    """Returns pydantic-ai's settings, with `timeout` in seconds and without the SDK's own retries."""
     chosen = cast(ModelSettings, {"max_retries": 0, "timeout": timeout, **request.sampling()})
     if not stream:
         chosen["request_timeout"] = timeout
@@ -153,7 +144,7 @@ def parameters(request: ModelRequest, *, native_output: bool = False) -> ModelRe
 
 
 def text_of(event: Any) -> str:
-    """Returns the text in a stream event, or "" if it contains none."""
+    """Returns the text in a stream event, or ""."""
     if isinstance(event, theirs.PartStartEvent) and isinstance(event.part, theirs.TextPart):
         return event.part.content
     if isinstance(event, theirs.PartDeltaEvent) and isinstance(event.delta, theirs.TextPartDelta):

@@ -15,7 +15,7 @@ _MODEL: Final = "model"
 
 
 class ReasoningApart:
-    """Wraps a ChatModel and removes the reasoning blocks that the text of its answers may contain.
+    """Wraps a ChatModel and removes reasoning blocks from the text of answers.
 
     Provider data is only sent back to the model that produced it, since other models reject or misread it.
     """
@@ -47,7 +47,7 @@ def _emit(text: str, on_text: OnText) -> None:
 
 
 def _own(message: Message, model: str) -> Message:
-    """Returns the message as `model` needs it, without the provider data of other models."""
+    """Returns the message without the provider data of models other than `model`."""
     if not isinstance(message, AssistantMessage):
         return message
     data: Mapping[str, Any] = message.provider_data or {}
@@ -60,8 +60,7 @@ def _own(message: Message, model: str) -> Message:
 class ReplyText:
     """Removes reasoning blocks from text that arrives in pieces.
 
-    A block at the start may lack its end tag, for example if the answer was cut off. After the start, a block without
-    an end tag is ordinary text, and so is a quoted tag.
+    Only a block at the start may lack an end tag. Elsewhere, quoted tags and unfinished blocks are ordinary text.
     """
 
     def __init__(self) -> None:
@@ -87,14 +86,14 @@ class ReplyText:
         return "".join(said)
 
     def finish(self) -> str:
-        """Returns the rest of the reply. Call it after the last piece."""
+        """Returns the rest of the reply after the last piece."""
         rest = "".join([*self._block, self._held])
         if self._before_reply and (self._end or self._after_block):
             return "" if self._end else rest.lstrip()
         return rest
 
     def _within_block(self, text: str) -> str:
-        """Consumes the current block and returns the text after it."""
+        """Skips the current block and returns the text after it."""
         _, end, after = text.partition(self._end)
         if end:
             self._end = ""
@@ -118,7 +117,7 @@ class ReplyText:
         return begun if self._after_block else text
 
     def _within_reply(self, text: str) -> tuple[str, str]:
-        """Returns the reply text before the next block, and the remaining text after that block's start tag."""
+        """Returns the reply text before the next block, and the text after that block's start tag."""
         place = 0
         while (place := text.find("<", place)) >= 0:
             rest = text[place : place + _LONGEST_TAG]

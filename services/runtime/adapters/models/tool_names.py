@@ -17,10 +17,7 @@ _HASH_CHARACTERS: Final = 8
 
 
 class ProviderToolNames:
-    """Wraps a ChatModel whose tool names may only contain letters, digits, `_` and `-`.
-
-    Other names are replaced in the request and restored in the answer.
-    """
+    """Wraps a ChatModel whose tool names may only contain letters, digits, `_` and `-`. Other names are replaced."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
@@ -37,10 +34,9 @@ class ProviderToolNames:
 
 
 def accepted_names(names: Iterable[str]) -> dict[str, str]:
-    """Maps each name to a unique accepted name. The result depends only on the set of names, not on their order.
+    """Maps each name to a unique accepted name, whatever the order of `names`.
 
-    Accepted names stay unchanged. In other names, invalid characters become `_`. If the result is too long or a
-    duplicate, part of the name's hash is appended.
+    Invalid characters become `_`. If the result is too long or a duplicate, part of the name's hash is appended.
     """
     wanted = {name: _OTHER.sub("_", name) or "_" for name in names}
     count: dict[str, int] = {}

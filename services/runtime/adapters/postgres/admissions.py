@@ -1,4 +1,4 @@
-"""Admits submitted turns in batches. Each batch is one transaction that locks its sessions."""
+"""Admits submitted turns in batches, each in one transaction that locks the sessions."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,8 +25,8 @@ _LOCK_SESSIONS: Final = """
            CASE WHEN id = ANY(%s) THEN config::text END
     FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE
 """
-# This is a separate statement after the locks, so that its snapshot includes the commits of other transactions. A
-# rejected command has no turn, so it's recognized by its recorded outcome.
+# A separate statement after the locks, so that its snapshot includes the commits of other transactions. A rejected
+# command has no turn, so it's recognized by its recorded outcome.
 _SITUATION: Final = f"""
     SELECT 'known', id, 0 FROM turns WHERE id = ANY(%(turns)s)
     UNION ALL
@@ -68,10 +68,7 @@ _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
-    """Opens admission batches.
-
-    The turn at position n has the user's message at position 2n of the session, and its reply at 2n + 1.
-    """
+    """Opens admission batches. The turn at position n has the session's messages at positions 2n and 2n + 1."""
 
     def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox
@@ -136,15 +133,14 @@ class PostgresAdmissionBatch:
         return list(claimed.values())
 
     async def _keep_begun(self, first: Mapping[str, Submission]) -> None:
-        """Emits ``session.created`` for new sessions whose turn was admitted, and deletes the other new sessions."""
+        """Emits ``session.created`` for new sessions with an admitted turn, and deletes the other new sessions."""
         refused = [session.id for session in self.begun if session.id not in first]
         if refused:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
         for session in self.begun:
-            # This event is normally the outcome of CreateSession. With a command as its cause, it would count as that
-            # command's outcome, here ExecuteTurn's.
+            # With a command as the cause, this event would count as the outcome of that command, here ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
             self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 

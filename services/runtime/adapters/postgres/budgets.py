@@ -76,13 +76,12 @@ _REMOVE: Final = "DELETE FROM budgets WHERE id = %s"
 
 
 async def exhausted(connection: Connection, company_ids: Sequence[str]) -> list[BudgetState]:
-    """Returns the exhausted budgets of these companies."""
     cursor = await connection.execute(_EXHAUSTED, (list(company_ids),))
     return [_state(row) for row in await cursor.fetchall()]
 
 
 async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
-    """Charges turns that end in this transaction to their budgets, and emits warning and exhaustion events."""
+    """Charges turns that end in this transaction, and emits the budgets' warning and exhaustion events."""
     connection = transaction.connection
     locked = await connection.execute(_LOCK_ALL, (list({each.company_id for each in charges}),))
     if not await locked.fetchall():
@@ -169,7 +168,6 @@ class PostgresBudgetReads:
 
 
 def _state(row: TupleRow) -> BudgetState:
-    """Parses a row whose first columns are ``COLUMNS``."""
     fields = dict(zip(_NAMES, row, strict=False))
     read_at: datetime = fields.pop("read_at")
     fields["period_started_at"] = fields["period_started_at"].astimezone(UTC)

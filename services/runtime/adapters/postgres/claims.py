@@ -1,7 +1,4 @@
-"""Claims queued turns, one per idle session.
-
-A claim increments the turn's fencing token, which guards all later writes of the worker.
-"""
+"""Claims queued turns, one per idle session. Each claim increments the fencing token that guards later writes."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -96,5 +93,5 @@ def identity_from(text: str) -> Identity:
 
 @lru_cache(maxsize=1024)
 def identity_json(identity: Identity) -> str:
-    """Encodes the identity. Equal identities have the same text, so that parsing them hits the cache."""
+    """Encodes the identity. Equal identities have the same text, so that parsing hits the cache."""
     return identity.model_dump_json()

@@ -1,4 +1,4 @@
-"""Reads the agent loop's input: the session's agent, the history, and the steps of earlier attempts."""
+"""Reads the session's agent, the history, and the steps of earlier attempts."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -67,9 +67,6 @@ def _message(row: tuple[Any, ...]) -> Message:
 
 
 def _calls_made(steps: str | None) -> tuple[Message, ...]:
-    """Returns the messages with the tool calls and results that precede a reply.
-
-    Model steps without calls are skipped, since they may contain nothing but the turn's toolsets.
-    """
+    """Returns the messages with the tool calls and results that precede a reply."""
     rows = [] if steps is None else read_json(steps)
     return calls_made([Step.from_row(*row) for row in rows if row[1] != "model" or row[2].get("tool_calls")])

@@ -1,7 +1,4 @@
-"""Manages workers' leases, and takes over the turns of workers whose lease has expired.
-
-Each lease is a row. Its expiry follows the database's clock.
-"""
+"""Manages workers' leases by the database's clock, and takes over the turns of dead workers."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,7 +15,7 @@ from services.runtime.adapters.postgres.claims import (
 )
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
-# Limits the rows per query, since a dead worker may have left many turns. It exceeds a worker's slots.
+# Limits the rows per query, since a dead worker may have left many turns. The limit exceeds a worker's slots.
 _AT_ONCE: Final = 500
 _RENEW: Final = """
     INSERT INTO workers (id, lease_expires_at, presence)
@@ -27,8 +24,8 @@ _RENEW: Final = """
 """
 _RELEASE: Final = "DELETE FROM workers WHERE id = %s"
 _PRESENCES: Final = "SELECT presence FROM workers WHERE presence IS NOT NULL AND id <> %s"
-# Right after its start, the database can't distinguish dead workers from those that couldn't reach it to renew their
-# leases. If a worker's row was deleted, the worker counts as dead.
+# After a restart, the database can't distinguish dead workers from those that couldn't renew their leases meanwhile. A
+# worker without a row counts as dead.
 _GONE: Final = """
     (w.presence = ANY(%(gone)s)
      OR (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
@@ -89,10 +86,7 @@ _FORGET_WORKERS: Final = """
 
 
 class PostgresWorkerLease:
-    """This worker's lease.
-
-    Renewing it after it has expired is safe: turns that were taken over meanwhile have a newer fencing token.
-    """
+    """This worker's lease. An expired lease can be renewed, because taken-over turns have a newer fencing token."""
 
     def __init__(self, database: Database, presence: Presence, *, worker_id: str, lease: float) -> None:
         self._database = database
@@ -109,11 +103,7 @@ class PostgresWorkerLease:
 
 
 class PostgresLeaseReclaimer:
-    """Takes over turns of dead workers. ``lease`` is the lease period in seconds.
-
-    A worker is dead once its lease has expired. If its process has announced its presence, the worker is already dead
-    when the process disappears.
-    """
+    """Takes over turns of dead workers, whose lease has expired or whose process has disappeared."""
 
     def __init__(
         self,

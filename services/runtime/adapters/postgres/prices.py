@@ -1,4 +1,4 @@
-"""Model prices in PostgreSQL, cached in memory and reloaded every few seconds."""
+"""Model prices in PostgreSQL, cached in memory."""
 
 import asyncio
 from typing import Final
@@ -23,7 +23,7 @@ class PostgresPrices:
         self._seconds = seconds
 
     async def begin(self) -> None:
-        """Reads the prices before the first turn starts. Retries until the database is available."""
+        """Reads the prices, with retries until the database is available."""
         await retry_until_available(self.read)
 
     async def read(self) -> None:

@@ -13,7 +13,7 @@ _SET: Final = """
     SET session_retention_days = EXCLUDED.session_retention_days, updated_at = now()
 """
 _DAYS: Final = "SELECT session_retention_days FROM retention WHERE company_id = %s"
-# This takes a single step through the sessions index, however many sessions a company has.
+# Takes a single step through the sessions index, however many sessions a company has.
 _NEXT_COMPANY: Final = """
     SELECT s.company_id, coalesce(r.session_retention_days, %(default)s)
     FROM (SELECT company_id FROM sessions WHERE listed AND company_id > %(after)s ORDER BY company_id LIMIT 1) s

@@ -31,7 +31,7 @@ LEFT_OUT_TEXT: Final = """
         SELECT m.content FROM messages m
         WHERE m.session_id = {turn}.session_id AND m.position = 2 * {turn}.position + 1) END"""
 """Selects the reply's text for the turn ``{turn}``, because the stored reply omits it."""
-# A correlated subquery. It's only used for waiting turns, since other turns have no open waits.
+# A correlated subquery for waiting turns, since other turns have no open waits.
 _REQUIRED_ACTIONS: Final = """(
     SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
                                       'expires_at', w.expires_at) ORDER BY w.created_at, w.id)
@@ -76,7 +76,7 @@ Row = dict[str, Any]
 
 
 class PostgresSessionReads:
-    """Reads sessions, messages and turns for callers. Query columns have the names of the API's fields."""
+    """Reads sessions, messages and turns. Query columns have the names of the API's fields."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -174,7 +174,7 @@ class PostgresSessionReads:
 
 
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
-    """Returns a turn that the caller's transaction has already found. Doesn't check permissions."""
+    """Returns a turn that the caller's transaction has already found, without checking permissions."""
     return _turn((await fetch_records(connection, _ONE_TURN, {"turn": turn_id}))[0])
 
 
@@ -185,11 +185,7 @@ async def blocked_sessions(connection: Connection, session_ids: Sequence[str]) -
 
 
 def _open(wanted: Row) -> str:
-    """Returns the WHERE clause for open waits, with only the requested conditions.
-
-    Each condition has an index, which a statement with optional conditions couldn't use, because it's planned only
-    once.
-    """
+    """Returns the WHERE clause for open waits, with only the requested conditions, so that an index can be used."""
     conditions = ["state = 'open'", "company_id = %(company)s"]
     conditions += [] if wanted["everyone"] else ["owner_id = %(user)s"]
     conditions += [f"{column} = %({name})s" for column, name in _FILTERS.items() if wanted[name] is not None]
@@ -197,7 +193,7 @@ def _open(wanted: Row) -> str:
 
 
 def _visible(caller: Identity) -> str:
-    """Returns the condition ``_VISIBLE`` for this caller, so that a list's query plan fits the caller's permissions."""
+    """Returns the condition ``_VISIBLE`` for this caller, so that the query plan fits the caller's permissions."""
     return "company_id = %(company)s" + ("" if caller.reads_company else " AND owner_id = %(user)s")
 
 

@@ -155,7 +155,7 @@ _REMOVE: Final = (
 
 
 class PostgresSessionWriter:
-    """Changes sessions in the caller's transaction. The cost of cancelled turns is computed with ``prices``."""
+    """Changes sessions in the caller's transaction. ``prices`` sets the cost of cancelled turns."""
 
     def __init__(self, transaction: Transaction, prices: Prices, amounts: CompanyAmounts) -> None:
         self._transaction = transaction
@@ -251,7 +251,7 @@ class PostgresSessionWriter:
 
 
 async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -> AsyncCursor[TupleRow]:
-    """Adds sessions. Returns the IDs of those that were added, which excludes existing and deleted sessions."""
+    """Adds sessions, except existing and deleted ones. Returns the IDs of the added sessions."""
     given = [{column: getattr(session, column) for column in _ADDED} for session in sessions]
     return await connection.execute(_ADD, (as_json(given),))
 

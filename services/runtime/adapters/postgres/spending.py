@@ -1,7 +1,4 @@
-"""Computes the usage of turns that end without a reply, by adding up their recorded steps.
-
-This happens in the same transaction that ends the turns.
-"""
+"""Computes the usage of turns that end without a reply, by adding up their recorded steps."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,7 +7,7 @@ from libs.contracts.replies import Attribution, Usage
 from libs.persistence import Connection, as_json
 from services.runtime.domain.models import DEFAULT_MODEL, Prices, TurnSpending, priced
 
-# This is a separate statement after the update that ended the turns, so that its snapshot includes every step.
+# A separate statement after the update that ended the turns, so that its snapshot includes every step.
 _SPENT: Final = """
     SELECT t.id, s.agent_id, coalesce(nullif(s.config -> 'llm_config' ->> 'model', ''), %(model)s),
            t.identity ->> 'user_id', t.identity ->> 'key_id',

@@ -1,4 +1,4 @@
-"""Records steps of claimed turns. One transaction may record the steps of several turns."""
+"""Records steps of claimed turns, possibly of several turns in one transaction."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -32,10 +32,7 @@ class PostgresSteps:
         self._outbox = outbox
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """Records steps. Returns whether each step is recorded, including steps that already were.
-
-        A step isn't recorded if this worker no longer holds its turn.
-        """
+        """Records steps. Returns False for each step whose turn this worker no longer holds."""
         try:
             return await self._record(steps)
         except psycopg.errors.UniqueViolation as problem:

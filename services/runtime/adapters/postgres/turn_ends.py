@@ -1,7 +1,4 @@
-"""Commits outcomes of claimed turns in batches.
-
-Each batch is one transaction, which also claims the sessions' next turns.
-"""
+"""Commits outcomes of claimed turns in batches, and claims the sessions' next turns."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -50,8 +47,8 @@ _END: Final = """
     SELECT id, event_sequence, charged, followed FROM ended
 """
 _FINISH: Final = _END.format(condition="")
-# The fast path for a turn without a next turn or budget, if its event sequence is the one that the worker expects. It
-# uses scalar queries, because PostgreSQL would plan a join as a scan of all turns.
+# The fast path for a turn without a next turn or budget, if its event sequence is the one that the worker expects.
+# Scalar queries are used, because PostgreSQL would plan a join as a scan of all turns.
 _FINISH_ALONE: Final = _END.format(
     condition="""
           AND t.event_sequence = g.sequence
@@ -74,10 +71,7 @@ _RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, Ou
 
 
 class PostgresTurnOutcomes:
-    """Commits the outcomes of turns.
-
-    ``action_ttl`` is the time in seconds until an action expires. The cost of failed turns is computed with ``prices``.
-    """
+    """Commits the outcomes of turns. ``action_ttl`` is the time in seconds until an action expires."""
 
     def __init__(
         self, outbox: Outbox, prices: Prices, *, worker_id: str, turn_deadline: float, action_ttl: float
@@ -87,8 +81,7 @@ class PostgresTurnOutcomes:
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
         self._action_ttl = action_ttl
-        # Companies whose turns are charged when they end. If a company's budgets have been deleted, this costs an extra
-        # round trip.
+        # Companies whose turns are charged when they end. A company without budgets only costs an extra round trip.
         self._with_budgets: set[str] = set()
 
     async def commit(
@@ -103,7 +96,7 @@ class PostgresTurnOutcomes:
         except Exception as problem:
             if not ended:
                 raise
-            # The fast path has committed its turns, so only the other outcomes have failed.
+            # The turns on the fast path are committed, so only the other outcomes have failed.
             results = repeat(problem)
         return [CommitResult(applied=True) if each.turn.id in ended else next(results) for each in outcomes]
 
@@ -111,7 +104,7 @@ class PostgresTurnOutcomes:
         return outcome.sequence is not None and outcome.turn.message_context.company_id not in self._with_budgets
 
     async def _end_alone(self, outcomes: Sequence[TurnOutcome]) -> frozenset[str]:
-        """Ends turns that affect neither a next turn nor a budget, in one round trip. Returns the ended turns' IDs."""
+        """Ends turns without a next turn or a budget, in one round trip. Returns the ended turns' IDs."""
         try:
             async with self._outbox.pipelined(recording_where=_ENDED_HERE) as transaction:
                 connection = transaction.connection

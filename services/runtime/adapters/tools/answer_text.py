@@ -1,4 +1,4 @@
-"""Decodes HTTP responses, in whatever encoding they use, to text."""
+"""Decodes HTTP responses to text."""
 
 import codecs
 import json
@@ -13,7 +13,7 @@ _XML_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([A
 def decoded(body: bytes, charset: str | None, *, cut: bool = False, errors: str = "replace") -> str:
     """Decodes text. A byte order mark takes precedence over the response's `charset`, and is removed.
 
-    `cut` is set if the last character may be incomplete. Raises UnicodeDecodeError if `errors` is "strict".
+    If `cut` is set, the last character may be incomplete. Raises UnicodeDecodeError if `errors` is "strict".
     """
     try:
         text = body.decode(_encoding(body, charset), errors)

@@ -21,9 +21,9 @@ def builtin_tools(
     artifacts: SessionArtifacts | None = None,
     resolver: GuardedResolver | None = None,
 ) -> Toolbox:
-    """Creates the built-in tools. Search is omitted without a retriever, and file tools are omitted without artifacts.
+    """Creates the built-in tools. Search needs a retriever, and file tools need artifacts.
 
-    `http_hosts` are the hosts that `http_get` may access, none by default. `resolver` checks their addresses.
+    `http_get` may access `http_hosts`, whose addresses `resolver` checks.
     """
     tools: list[Tool] = [Calculator(), CurrentTime(), HttpGet(http_hosts, resolver=resolver)]
     if retriever is not None:

@@ -1,4 +1,4 @@
-"""Evaluates decimal arithmetic. Limits on length, depth and size keep evaluation fast."""
+"""Evaluates decimal arithmetic, with limits that keep evaluation fast."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _PI: Final = Decimal(
 )
 _TYPED_SIGNS: Final = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u2212": "-"})
 _SYMBOL: Final = re.compile(r"\s*((?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[A-Za-z_]\w*|\*\*|//|[-+*/%^(),!])")
-# How tightly a sign binds. It binds more tightly than `*` and less tightly than `^`.
+# How tightly a sign binds: more than `*` and less than `^`.
 _SIGN: Final = 3
 
 
@@ -31,8 +31,7 @@ class ExpressionError(ValueError):
 def evaluate(expression: str) -> str:
     """Returns the expression's value as text. Raises ExpressionError.
 
-    Integers are exact up to 120 digits. Other values have 28 significant digits, and sin, cos and tan have 15. Supports
-    + - * / // % ^ ** ! brackets, percentages such as `20%`, pi, e and functions.
+    Integers are exact up to 120 digits. Other values have 28 significant digits, and sin, cos and tan have 15.
     """
     if len(expression) > _LONGEST:
         raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
@@ -77,7 +76,6 @@ class _Evaluation:
 
     @property
     def _next(self) -> str:
-        """The next symbol, or "" at the end."""
         return self._symbols[self._index] if self._index < len(self._symbols) else ""
 
     def _take(self) -> str:
@@ -173,7 +171,7 @@ def _power(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def _modulo(left: Decimal, right: Decimal) -> Decimal:
-    """Returns the remainder. It has the sign of the divisor, as in mathematics."""
+    """Returns the remainder, which has the sign of the divisor."""
     if right == 0:
         raise ExpressionError("division by zero")
     remainder = left % right

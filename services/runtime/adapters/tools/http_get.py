@@ -22,7 +22,7 @@ class HttpLimits(FetchLimits):
 
 
 class HostList:
-    """An allowlist of hosts. `*.example.com` allows all subdomains, and each entry may include a `:port`."""
+    """An allowlist of hosts. `*.example.com` allows all subdomains, and an entry may include a `:port`."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._entries = frozenset(entry.strip().lower().rstrip(".") for entry in entries if entry.strip())
@@ -31,7 +31,7 @@ class HostList:
         return bool(self._entries)
 
     def __contains__(self, place: tuple[str, int, bool]) -> bool:
-        """Returns whether (host, port, is_default_port) is allowed. A non-default port must be listed explicitly."""
+        """Returns whether (host, port, is_default_port) is allowed. Only the default port is allowed implicitly."""
         host, port, usual_port = place
         host = host.lower().rstrip(".")
         labels = host.split(".")

@@ -1,7 +1,4 @@
-"""Waits, which suspend a turn until they're resolved. The API calls an open wait an action.
-
-Each kind of wait is a module in this package and is listed in `kinds.py`.
-"""
+"""Waits, which suspend a turn until they're resolved. The API calls an open wait an action."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -26,11 +23,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 @dataclass(frozen=True, slots=True)
 class NewWait:
-    """A wait to start. ``step`` is the number of the step that needs the wait.
-
-    ``payload`` contains the kind-specific fields of the API. ``call_id`` is None for a wait that isn't about one call.
-    At ``due_at``, the service resolves the wait itself.
-    """
+    """A wait to start, for the step number ``step``. At ``due_at``, the service resolves the wait itself."""
 
     id: str
     kind: ActionKind
@@ -83,10 +76,7 @@ class Answer:
 
 
 class WaitKind(ABC):
-    """A kind of wait.
-
-    Answering requires ``scope``. It also requires write access to the session, unless readers may answer.
-    """
+    """A kind of wait. Answers require ``scope`` and, unless readers may answer, write access to the session."""
 
     name: ActionKind
     scope: Scope
@@ -108,10 +98,7 @@ class WaitKind(ABC):
         return {"tool_call": {"id": call.id, "name": call.name, "arguments": call.arguments}}
 
     def due_at(self, _payload: JsonObject) -> datetime | None:
-        """Returns when the service resolves the wait itself.
-
-        If it's None, only an answer or the expiry resolves the wait.
-        """
+        """Returns when the service resolves the wait itself, or None to wait for an answer or the expiry."""
         return None
 
     def own_answer(self, _wait: LockedWait) -> Answer:
@@ -152,7 +139,7 @@ def wrong_kind(field: str, message: str) -> ValidationFailed:
 
 
 def call_hash(call: ToolCall) -> str:
-    """Hashes a call's ID, name and arguments, which proves that the executed call is the approved one."""
+    """Hashes a call, to check that the executed call is the approved one."""
     return _hash([call.id, call.name, call.arguments])
 
 

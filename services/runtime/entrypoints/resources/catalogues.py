@@ -1,7 +1,4 @@
-"""Serves the catalogs of models and tools.
-
-It also uses toolsets outside of turns, to list their tools and make single calls.
-"""
+"""Serves the catalogs of models and tools, and uses toolsets outside of turns."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any

@@ -83,7 +83,7 @@ def _streams(streams: ReadTurnStream) -> APIRouter:
 
     @router.post("/watch")
     async def watch(session_id: str, turn_id: str, who: Caller, after_step: Count = 0) -> WatchedTurn:
-        """Marks the turn as watched. It's safe to repeat: each request makes the worker send the text again."""
+        """Marks the turn as watched. Each request makes the worker send the text again."""
         session_id, turn_id = valid_id("session", session_id), valid_id("turn", turn_id)
         return require("turn", await streams.watch(session_id, turn_id, who, after_step=after_step))
 

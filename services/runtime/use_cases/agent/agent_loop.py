@@ -1,4 +1,4 @@
-"""Runs an agent's turn: model calls, tool calls, the step limit, and resumption after a crash or wait."""
+"""Runs an agent's turn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,11 +28,7 @@ _STEPS_USED_UP = "You have reached the step limit. Answer now in text with what 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """The limits of a turn.
-
-    `steps` limits the model calls of an agent that calls tools, unless the agent sets its own limit. `tool_output` is
-    in characters.
-    """
+    """The limits of a turn. `steps` limits the model calls, and `tool_output` the characters of a result."""
 
     steps: int = 10
     tool_concurrency: int = 4
@@ -88,7 +84,7 @@ class AgentRunner:
     ) -> bool:
         """Adds a final answer to the turn. Returns whether it matches the output schema.
 
-        If it doesn't, the answer and its problems are recorded. Raises AnswerRefused if no attempts remain.
+        An answer that doesn't match is recorded with its problems. Raises AnswerRefused if no attempts remain.
         """
         output = ModelOutput(answer, tuple(toolsets), model=task.agent.model)
         if (schema := task.agent.settings.output_schema) is not None:

@@ -1,4 +1,4 @@
-"""Builds the model's context from recent history, and replaces references to files with their contents."""
+"""Builds the model's context from recent history and the contents of files."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -34,9 +34,8 @@ _FILE_SIZE = 4_000
 class ContextLimits:
     """The limits of a context, in characters unless stated otherwise.
 
-    ``documents`` is the total size of the documents that are included as a whole; longer documents are included as
-    chunks. ``images`` is the number of images, newest first, and ``image_bytes`` their total size.
-    ``processing_timeout`` is how many seconds to wait until the question's files are processed.
+    ``documents`` is the total size of documents that are included whole. ``images`` is the number of images, and
+    ``image_bytes`` their total size. ``processing_timeout`` is how many seconds to wait for the question's files.
     """
 
     history: int = 200_000
@@ -72,10 +71,10 @@ class ContextBuilder:
         self._clock = clock
 
     async def build(self, task: AgentTask) -> ModelContext:
-        """Builds the context for a task.
+        """Builds the context for a task. Raises ServiceUnavailable, and NotFound if one of the question's files is
+        missing.
 
-        Raises ServiceUnavailable, NotFound if one of the question's files is missing, and ValidationFailed if a
-        conversation is too long but must be complete.
+        Raises ValidationFailed if a conversation is too long but must be complete.
         """
         history = newest_history(task.history, self._limits.history)
         is_cut = sum(map(_size, task.history)) > self._limits.history
@@ -103,8 +102,7 @@ class ContextBuilder:
 class _FileReader:
     """Reads the files of a conversation, newest first, so that older files only get what remains of the limits.
 
-    ``documents``, ``images`` and ``image_bytes`` are the remaining limits. ``long`` contains the documents that exceed
-    them. An error in an older file only causes a warning.
+    ``long`` contains documents over the limit. An error in an older file only causes a warning.
     """
 
     artifacts: SessionArtifacts
@@ -208,7 +206,6 @@ class _FileReader:
         return f"[{title}, {size} characters; only passages are included]"
 
     async def _chunks(self) -> tuple[Citation, ...]:
-        """Returns chunks of the documents that are too long to include whole."""
         if not self.long:
             return ()
         try:
@@ -240,8 +237,7 @@ class _FileReader:
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
     """Returns the newest messages of `history` within `longest` characters, starting with a user message.
 
-    If the history is longer, tool calls and results get at most half of the space. An image or file counts as 4,000
-    characters. A message's text is never cut. The question isn't part of the history.
+    If the history is longer, tool calls and results get at most half of the space. A message's text is never cut.
     """
     if sum(map(_size, history)) > longest:
         history = _with_newest_calls(history, longest // 2)
@@ -292,17 +288,13 @@ def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
     for message in messages:
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, ArtifactPart):
-                # A file that is mentioned again moves to its later mention.
                 newest.pop(part.artifact_id, None)
                 newest[part.artifact_id] = part
     return list(newest.values())
 
 
 def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
-    """Replaces the message's file references with contents. Must be called for the newest message first.
-
-    A file's contents are only inserted at its latest mention.
-    """
+    """Replaces file references with contents, at the latest mention. Call it for the newest message first."""
     parts: list[Part] = []
     for part in reversed(message.parts):
         if isinstance(part, ArtifactPart):

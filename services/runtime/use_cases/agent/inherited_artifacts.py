@@ -20,11 +20,7 @@ _MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class InheritedArtifacts:
-    """Wraps another SessionArtifacts and also finds the files of a fork's source sessions.
-
-    A fork doesn't copy files, so they're deleted with their own session. Lists and searches include the source
-    sessions. A single file is only looked up there if the session itself doesn't have it.
-    """
+    """Wraps another SessionArtifacts and also finds the files of a fork's source sessions."""
 
     artifacts: SessionArtifacts
     sessions: SessionLineage

@@ -1,8 +1,4 @@
-"""Makes the tool calls in a model's answer.
-
-Calls are validated, and limited in time and number. Their failures never fail the turn. Calls that need a person or the
-client become waits of the turn.
-"""
+"""Makes the tool calls in a model's answer. Calls that need a person or the client become waits of the turn."""
 
 import asyncio
 from collections import OrderedDict
@@ -32,7 +28,7 @@ class ArgumentSchemas:
         self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
 
     async def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
-        """Returns the problems found in the arguments, or in the schema, which is untrusted and may be invalid."""
+        """Returns the problems found in the arguments, or in the schema, which is untrusted."""
         try:
             return await self._schema(definition.parameters).problems(arguments, name="arguments")
         except SchemaInvalid as problem:
@@ -67,11 +63,7 @@ class CalledTools:
 
 
 class ToolCaller:
-    """Makes the tool calls of turns.
-
-    `concurrency` limits the parallel calls of a turn, and `longest_output` the characters of a result. All turns of a
-    process share `tries` with its limits.
-    """
+    """Makes turns' tool calls, at most `concurrency` per turn, with results of `longest_output` characters."""
 
     def __init__(self, tries: ToolTries | None = None, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
         self._tries = tries or ToolTries()
@@ -91,8 +83,8 @@ class ToolCaller:
     ) -> CalledTools:
         """Makes and records the calls in the answer of `step`, except those that need an unresolved wait.
 
-        `resumed` is set if a crash interrupted the calls; if a tool isn't safe to repeat, its call's outcome is then
-        unknown. Raises the journal's errors, which cancel the other calls.
+        If a crash interrupted the calls (`resumed`), only those that are safe to repeat are made again. Raises the
+        journal's errors, which cancel the other calls.
         """
         kinds = {call.id: kind for call in calls if (kind := await self._needed(call, tools, journal)) is not None}
         swapped = [call for call in calls if journal.allowed_calls.get(call.id) not in (None, call_hash(call))]

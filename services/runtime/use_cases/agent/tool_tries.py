@@ -1,7 +1,4 @@
-"""Makes a tool call within its time limit, with retries if the tool is safe to repeat.
-
-The limits on parallel calls are shared fairly among companies.
-"""
+"""Makes a tool call within its time limit, with retries if the tool is safe to repeat."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,7 +19,7 @@ _WAIT_FACTOR: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Limits on parallel toolset calls in this process. Further calls wait, which counts toward their time limit."""
+    """Limits on parallel toolset calls in this process. Time spent waiting counts toward a call's time limit."""
 
     at_once: int = 200
     each_company: int = 50
@@ -30,7 +27,7 @@ class CallLimits:
 
 
 class ToolTries:
-    """Runs tool calls, with one instance per process. Tests replace `sleep`."""
+    """Runs tool calls. A process has one instance."""
 
     def __init__(
         self, limits: CallLimits | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -42,10 +39,7 @@ class ToolTries:
         self._sleep = sleep
 
     async def run(self, tool: Tool, arguments: JsonObject, context: ToolContext, *, once: bool = False) -> ToolOutput:
-        """Runs the call. Any failure raises ToolFailed with a message for the model, and the turn continues.
-
-        With `once`, the tool's retries don't apply.
-        """
+        """Runs the call. Any failure raises ToolFailed with a message for the model. With `once`, doesn't retry."""
         definition = replace(tool.definition, retries=0) if once else tool.definition
         limit = asyncio.timeout(definition.timeout_seconds)
         waiting = True
@@ -66,7 +60,6 @@ class ToolTries:
                 raise _late(definition, waiting=waiting) from problem
             raise ToolFailed(f"{definition.name} failed: the call timed out.") from problem
         except Exception as problem:
-            # If a tool has a bug, the model receives the failure, and the turn continues.
             _log.exception("tool.failed", tool=definition.name, turn_id=context.turn_id, call_id=context.call_id)
             raise ToolFailed(f"{definition.name} failed: internal error ({type(problem).__name__}).") from problem
 

@@ -1,4 +1,4 @@
-"""A turn's progress: its messages, calls and usage so far, and the reply built from them."""
+"""A turn's messages, calls and usage so far, and the reply built from them."""
 
 import re
 from collections import Counter
@@ -32,19 +32,13 @@ REPETITIONS: Final = 3
 
 
 class RepeatedCalls:
-    """Counts tool calls with the same arguments and the same result.
-
-    Counting follows the order of the recorded results, so that a resumed turn gives its model the same hints.
-    """
+    """Counts calls with the same arguments and result, in recorded order so that a resumed turn gets the same hints."""
 
     def __init__(self) -> None:
         self._seen: Counter[bytes] = Counter()
 
     def hinted(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Returns the result for the model, with a hint if the same call keeps returning the same result.
-
-        The record and the turn's caller get the result without the hint.
-        """
+        """Returns the result for the model, with a hint if the same call keeps returning the same result."""
         said = write_json(
             [call.name, call.arguments, call.validation_error, result.status, result.output], sort_keys=True
         )
@@ -74,10 +68,7 @@ class Output:
 
 
 async def read_output(schema: JsonObject, text: str) -> Output:
-    """Parses and validates the answer's JSON, ignoring a code fence around it.
-
-    Raises ValidationFailed if the schema itself is invalid.
-    """
+    """Parses and validates the answer's JSON, without a code fence. Raises ValidationFailed for an invalid schema."""
     try:
         compiled = compile_schema(schema)
     except SchemaInvalid as problem:
@@ -155,11 +146,7 @@ class TurnProgress:
         )
 
     def citations(self, final: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
-        """Returns the chunks that the final answer cites, either from `given` or from the calls' results.
-
-        Models are asked to cite chunks as [n]. An answer without [n] has no citations, except structured output, which
-        can't cite and therefore counts as based on all chunks.
-        """
+        """Returns the chunks that the final answer cites as [n], or all chunks for structured output."""
         if final.citations:
             return final.citations
         searches = [found for found in (given, *(made.result.citations for made in self.made)) if found]
@@ -178,7 +165,7 @@ def recorded_toolsets(steps: Sequence[Step]) -> tuple[ToolsetVersion, ...] | Non
 
 
 def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
-    """Ensures that every call has a short, unique ID, since some providers omit IDs or repeat them in every answer."""
+    """Ensures that every call has a short, unique ID, since some providers omit or repeat IDs."""
     calls: list[ToolCall] = []
     taken = set(seen)
     for call in answer.tool_calls:

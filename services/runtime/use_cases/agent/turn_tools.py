@@ -23,8 +23,8 @@ from services.runtime.domain.toolsets import Toolset, ToolsetCatalogue, ToolsetC
 def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) -> list[Tool]:
     """Returns the tools with the agent's policies applied.
 
-    A policy applies to one tool by name, or to several by a pattern such as `tickets.*`. Each setting comes from the
-    most specific policy that contains it: an exact name first, then the pattern with the most literal characters.
+    A policy applies to tools by name or by a pattern such as `tickets.*`. Each setting comes from the most specific
+    policy: an exact name first, then the pattern with the most literal characters.
     """
     if not policies:
         return list(tools)
@@ -100,10 +100,7 @@ class AgentTools:
         return TurnTools(tools, warnings=warnings, toolsets=versions)
 
     def _names(self, agent: AgentSpec, *, any_files: bool) -> Iterator[str]:
-        """Returns the agent's tool names, and the installed tools that its files and knowledge bases need.
-
-        Returns none for an `llm_agent`, which only calls client tools.
-        """
+        """Returns the agent's tool names, and those that files and knowledge bases need. An `llm_agent` has none."""
         if agent.agent_type == "llm_agent":
             return iter(())
         names = dict.fromkeys(agent.tools)

@@ -1,4 +1,4 @@
-"""Group commit, the claims that depend on it, and retries during database outages."""
+"""Group commit, the claims that depend on it, and retries during outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,10 +31,8 @@ async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy 
 class GroupCommit(Generic[T, R]):
     """Commits items in batches, one batch at a time. Items that arrive during a commit share the next batch.
 
-    After a batch with several items, the next batch waits 3 ms for more items, because many turns are running.
-    ``commit`` returns each item's result, or raises if all items have failed. Failed items are retried one by one, so
-    that only invalid items fail. During an outage, they aren't retried, since that would only take longer. If more
-    than ``limit`` items are waiting, the batch takes items from each company in turn.
+    ``commit`` returns each item's result, or raises if all items have failed. Failed items are retried one by one,
+    except during an outage. If more than ``limit`` items are waiting, companies take turns.
     """
 
     def __init__(
@@ -108,8 +106,7 @@ def _end(future: asyncio.Future[R], result: R | Exception) -> None:
 class ClaimFuture:
     """The result of the commit that claims a turn, which is pending while the turn runs speculatively.
 
-    Until the claim is confirmed, the turn may read data and call a model, but must not write, call a tool or stream
-    text.
+    Before the commit, the turn may read data and call a model, but must not write, call a tool or stream text.
     """
 
     def __init__(self) -> None:
@@ -131,7 +128,7 @@ class ClaimFuture:
         return self._committed.done() and not self._committed.result()
 
     def settle(self, *, committed: bool) -> None:
-        """Sets the result. Without an acknowledgement, a commit counts as failed; the reconciler finds its turns."""
+        """Sets the result. A commit without an acknowledgement counts as failed, and the reconciler finds its turns."""
         self._committed.set_result(committed)
 
     def on_confirmed(self, callback: Callable[[], None]) -> None:

@@ -24,10 +24,7 @@ class LeaseKeeper:
         self._released = False
 
     async def run(self) -> None:
-        """Renews the lease until cancelled.
-
-        During an outage, it retries quickly, so that no turn is lost if the outage is short.
-        """
+        """Renews the lease until cancelled. Retries quickly, so that a short outage loses no turn."""
         # An expired lease can still be renewed if no worker has taken its turns over.
         retries = RetryPolicy(first=_RETRY_SECONDS, longest=_RETRY_SECONDS, sleep=self._sleep)
         while True:
@@ -35,10 +32,7 @@ class LeaseKeeper:
             await self._sleep(self._interval)
 
     async def release(self) -> None:
-        """Releases the lease, so that other workers can immediately take over this worker's turns.
-
-        No renewal follows: a renewal in progress is awaited, and later ones do nothing.
-        """
+        """Releases the lease for good, so that other workers can immediately take over this worker's turns."""
         self._released = True
         async with self._renewing:
             await self._lease.release()

@@ -27,10 +27,7 @@ _RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.
 
 @dataclass(slots=True)
 class _Running:
-    """A turn that is running. ``stop_as`` is its outcome if it's cancelled.
-
-    Once ``committing`` is set, it can no longer be cancelled.
-    """
+    """A turn that is running. ``stop_as`` is the outcome if the turn is cancelled before ``committing`` is set."""
 
     turn: ClaimedTurn
     question: UserMessage | None
@@ -48,10 +45,9 @@ class _Running:
 class TurnEngine:
     """Runs each turn that this worker holds in a task, and commits the outcomes in groups.
 
-    ``capacity`` is the number of turns that one company may run in parallel (``WorkerSlots``). A session's next turn
-    takes over the slot of the previous one, unless a company in ``left_waiting`` has fewer turns running here.
-    ``on_release`` is called when a cancelled execution has stopped, since the session's deletion may be waiting for
-    this. ``on_room`` is called when a slot becomes free while companies are waiting.
+    One company may run ``capacity`` turns in parallel. A session's next turn takes over the previous one's slot, unless
+    a company in ``left_waiting`` has fewer turns running here. ``on_release`` is called when a cancelled execution has
+    stopped, and ``on_room`` when a slot becomes free while companies are waiting.
     """
 
     def __init__(
@@ -95,10 +91,7 @@ class TurnEngine:
         return WorkerSlots(0 if self._draining else self._capacity, self._by_company())
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
-        """Starts a turn that this worker has claimed or is claiming. A newer claim fences off an older one.
-
-        After ``abandon``, no turn starts. Other workers take over turns that this worker claims nevertheless.
-        """
+        """Starts a claimed turn, unless the engine was abandoned. A newer claim fences off an older one."""
         if self._abandoned:
             return
         present = self._running.get(turn.id)
@@ -114,7 +107,7 @@ class TurnEngine:
         self._conversations.prime(session)
 
     def forget(self, session: NewSession) -> None:
-        """Removes a session from the cache because it wasn't committed."""
+        """Removes a session from the cache."""
         self._conversations.forget(session.id)
 
     def stop(self, turn_id: str, stop_as: OutcomeKind = OutcomeKind.RELEASED) -> None:
@@ -122,8 +115,7 @@ class TurnEngine:
         running = self._running.get(turn_id)
         if running is not None:
             running.stop_as = stop_as
-            # The call is deferred, because a task that is cancelled before it starts would never run, and its turn
-            # would remain in ``_running``.
+            # Deferred, because a task cancelled before its start never runs, and its turn would stay in ``_running``.
             asyncio.get_running_loop().call_soon(running.cancel)
 
     def watch(self, turn_id: str, watches: int) -> None:
@@ -151,13 +143,13 @@ class TurnEngine:
             if tasks := self._tasks():
                 await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
         finally:
-            # Abandon turns even if the shutdown is cut short: errors of clients that are closed next must not end them.
+            # Abandon turns even if the shutdown is cut short, because errors of closed clients must not end them.
             self.abandon()
         if left:
             _log.info("turns.handed_back", turns=len(left))
 
     def abandon(self) -> None:
-        """Stops all turns without committing anything, as a crash would. Others take over when the lease expires."""
+        """Stops all turns without committing anything, as a crash would."""
         self._draining = self._abandoned = True
         for task in self._tasks():
             task.cancel()
@@ -216,10 +208,7 @@ class TurnEngine:
         return outcome or TurnOutcome(running.turn, OutcomeKind.RELEASED)
 
     async def _commit(self, outcome: TurnOutcome) -> CommitResult:
-        """Commits the outcome, with retries during an outage, so that a finished reply isn't lost.
-
-        If a reply can't be stored, the turn is retried or fails.
-        """
+        """Commits the outcome, with retries. If a reply can't be stored, the turn is retried or fails."""
         try:
             return await self._submit(outcome)
         except Exception as problem:

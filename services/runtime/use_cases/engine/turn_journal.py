@@ -1,4 +1,4 @@
-"""The journal of a running turn, which records its steps in the database and streams its text as deltas."""
+"""The journal of a running turn."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ class TurnWatch:
         self._seen = 0
 
     def request(self, watches: int) -> None:
-        """Updates the number of requests for the turn's text. A number that isn't higher than before has no effect."""
+        """Updates the number of requests for the turn's text. Only a higher number has an effect."""
         if watches > self._seen:
             self._seen = watches
             self.wanted = True
@@ -35,8 +35,8 @@ class TurnWatch:
 class DeltaStream:
     """Streams a turn's text: the first piece immediately, and then the text of each linger period.
 
-    Offsets count characters from the start of a step's text, so that readers can detect losses. Nothing is sent, and no
-    step ends, before the turn's claim is committed.
+    Offsets count characters of a step's text, so that readers can detect losses. Nothing is sent before the claim
+    commits.
     """
 
     def __init__(
@@ -58,10 +58,7 @@ class DeltaStream:
             claim.on_confirmed(self._release)
 
     def add(self, piece: str, step: int, follows: int) -> None:
-        """Adds a piece of the step's text.
-
-        ``follows`` is the sequence number of the turn's latest event, which is the same for all text of a step.
-        """
+        """Adds a piece of the step's text. ``follows`` is the number of the turn's latest event before that text."""
         if not piece:
             return
         if step != self._step:
@@ -136,11 +133,7 @@ class DeltaStream:
 
 
 class DatabaseJournal:
-    """Implements TurnJournal for one execution of a turn.
-
-    ``sequence`` is the number of the turn's latest event. It's counted here, since nobody else writes events while this
-    worker holds the turn. ``recorded`` contains all of the turn's steps so far.
-    """
+    """Implements TurnJournal for one execution of a turn, and counts the turn's events in ``sequence``."""
 
     def __init__(
         self,
@@ -181,9 +174,6 @@ class DatabaseJournal:
         self._deltas.add(piece, step, self.sequence)
 
     async def confirm(self) -> None:
-        """Waits until the turn's claim is committed. Raises TurnLost.
-
-        Before that, the turn has neither a row nor readers.
-        """
+        """Waits until the turn's claim is committed, since the turn has no row before. Raises TurnLost."""
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)

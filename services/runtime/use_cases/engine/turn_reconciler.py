@@ -1,7 +1,6 @@
 """Reconciles this worker's turns with the database once a second.
 
-Lost turns are stopped, orphaned ones are taken over, overdue ones are ended, and queued ones are claimed. Due waits are
-resolved.
+Lost turns are stopped, orphaned ones taken over, overdue ones ended, and queued ones claimed. Due waits are resolved.
 """
 
 import asyncio
@@ -24,9 +23,9 @@ _SOON_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerRules:
-    """The reconciler's intervals and limits. Times are in seconds. A turn fails after ``attempts`` lost executions.
+    """The reconciler's intervals and limits, in seconds. A turn fails after ``attempts`` lost executions.
 
-    A turn's own worker ends it at its deadline. If it doesn't, any worker may end the turn ``overdue_grace`` later.
+    Any worker may end a turn that its own worker hasn't ended ``overdue_grace`` seconds after the deadline.
     """
 
     interval: float = 1.0
@@ -62,7 +61,7 @@ class TurnReconciler:
         self._unknown: frozenset[str] = frozenset()
 
     def wake(self) -> None:
-        """Starts a pass immediately, for example because another worker has handed back turns."""
+        """Starts a pass immediately."""
         self._woken.set()
 
     def wake_soon(self) -> None:
@@ -156,7 +155,7 @@ class TurnReconciler:
         await self._engine.commit(outcome)
 
     async def _measure(self) -> None:
-        """Counts open waits. This happens less often than a pass, since there may be many."""
+        """Counts open waits, but not in every pass, since there may be many."""
         now = self._clock()
         if self._measured is None or now >= self._measured + self._rules.measure_interval:
             self._measured = now

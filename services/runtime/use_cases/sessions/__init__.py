@@ -1,4 +1,4 @@
-"""The use cases of sessions: creation, changes, deletion and expiry."""
+"""The use cases of sessions."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

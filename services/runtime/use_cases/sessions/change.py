@@ -1,4 +1,4 @@
-"""Changes sessions: forks them, sets their metadata or agent, and adds messages between turns."""
+"""Forks sessions, sets their metadata or agent, and adds messages between turns."""
 
 from dataclasses import dataclass
 
@@ -54,10 +54,7 @@ class ChangeSession:
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 
     async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
-        """Sets the session's metadata or agent. Raises NotFound.
-
-        Raises Conflict if the agent can't be set because the session already has an agent or turns.
-        """
+        """Sets metadata or the agent. Raises NotFound, or Conflict if the session already has an agent or turns."""
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if command.metadata is not None:
@@ -71,10 +68,7 @@ class ChangeSession:
     async def add_messages(
         self, transaction: Transaction, command: sessions.AddMessages, context: CommandContext
     ) -> None:
-        """Adds messages to the session's history, for later turns.
-
-        Raises NotFound, Conflict if a turn is unfinished, and ValidationFailed if a result belongs to no call.
-        """
+        """Adds messages for later turns. Raises NotFound, ValidationFailed, or Conflict if a turn is unfinished."""
         messages = history_of(command.messages)
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)

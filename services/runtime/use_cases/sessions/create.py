@@ -10,10 +10,7 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 
 
 class CreateSession:
-    """Creates sessions. Commands that arrive during a transaction share the next one.
-
-    ``prime_cache`` caches the session, so that its first turn doesn't have to read it if it runs on this worker.
-    """
+    """Creates sessions, several in one transaction. ``prime_cache`` caches a session for its first turn."""
 
     def __init__(self, creations: SessionCreations, prime_cache: Callable[[NewSession], None]) -> None:
         self._creations = creations
@@ -21,10 +18,7 @@ class CreateSession:
         self._commits = GroupCommit[SessionCreation, None](self._commit, lambda creation: creation.session.company_id)
 
     async def __call__(self, command: sessions.CreateSession, context: CommandContext) -> None:
-        """Creates a session.
-
-        Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed if the command was redelivered.
-        """
+        """Creates a session. Raises ValidationFailed, Conflict, QuotaExceeded or AlreadyProcessed."""
         session = new_session(command, command.session_id, context.identity)
         await self._commits.submit(SessionCreation(session, context))
 

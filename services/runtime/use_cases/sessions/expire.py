@@ -19,10 +19,9 @@ _READ_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ExpireSessions:
-    """Removes sessions past their own expiry.
+    """Removes sessions past their own expiry. ``on_removed`` is called with their number.
 
-    A session with a queued or running turn is kept until that turn has ended, but waiting turns are cancelled. Several
-    processes may do this concurrently. ``on_removed`` is called with the number of removed sessions.
+    A queued or running turn delays the removal, but waiting turns are cancelled. Processes may do this concurrently.
     """
 
     begin: Begin
@@ -48,8 +47,7 @@ class ExpireSessions:
 class RemoveOldSessions:
     """Removes sessions that haven't had a turn in their company's retention period, one batch per call.
 
-    Each pass visits the companies by ID, and each company's sessions that are older than the period. Several processes
-    may do this concurrently. ``on_removed`` is called with the number of removed sessions.
+    ``on_removed`` is called with the number of removed sessions. Processes may do this concurrently.
     """
 
     def __init__(
@@ -71,10 +69,7 @@ class RemoveOldSessions:
         self._last: SessionPlace | None = None
 
     async def __call__(self) -> bool:
-        """Removes the next batch. Returns whether the pass has more to do.
-
-        After the last batch of a pass, the next call starts a new pass.
-        """
+        """Removes the next batch. Returns False at the end of a pass. The next call starts a new pass."""
         if self._last is None and not await self._next_company():
             return False
         if self._days is not None:

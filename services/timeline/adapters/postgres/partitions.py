@@ -41,8 +41,7 @@ class PostgresTimelinePartitions:
     async def make(self, today: date) -> None:
         """Creates missing partitions for yesterday, today and the next days.
 
-        A partition is created as a table and then attached, because creating it directly would block readers and
-        writers.
+        Tables are created and then attached, because creating a partition directly would block readers and writers.
         """
         wanted = [today + number * _DAY for number in range(-1, _AHEAD + 1)]
         async with self._database.transaction() as connection:
@@ -54,9 +53,7 @@ class PostgresTimelinePartitions:
                     _log.info("timeline.partition_made", day=str(day))
 
     async def analyze(self, day: date) -> None:
-        """Analyzes the day's partition, unless its statistics show that it's large already. If that fails, autovacuum
-        does it.
-        """
+        """Analyzes the day's partition, unless its statistics already show that it's large. Failures are ignored."""
         name = _NAME.format(day)
         try:
             if await self._database.value(_KNOWN_ROWS, (name,)) < _LARGE:

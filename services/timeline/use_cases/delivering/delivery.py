@@ -30,10 +30,7 @@ _CHECK_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTools:
-    """The dependencies that a worker's webhooks share.
-
-    ``permits`` limits the concurrent attempts of the process and of each company.
-    """
+    """The dependencies that webhooks share. ``permits`` limits concurrent attempts per process and company."""
 
     queue: WebhookQueue
     timeline: Timeline

@@ -1,8 +1,4 @@
-"""The model `builtin:extractive`, which works offline and answers by quoting the conversation.
-
-It doesn't generate text: it only knows the conversation, retrieved chunks and tool results. The same request always
-produces the same answer.
-"""
+"""The model `builtin:extractive`, which works offline and answers by quoting the conversation."""
 
 import asyncio
 import json
@@ -68,7 +64,7 @@ class ExtractiveModel:
         self._delay = delay
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        """Answers the request. In the usage, every word counts as one token."""
+        """Answers the request. Every word counts as one token."""
         size = sum(len(message.text) for message in request.messages if isinstance(message, UserMessage))
         # A long text takes tens of milliseconds, which would block the event loop that renews leases.
         answer = await asyncio.to_thread(_answer, request) if size > _LONGEST_INLINE else _answer(request)
@@ -85,7 +81,6 @@ class ExtractiveModel:
 
 
 def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
-    """Cuts the answer at the first stop sequence. Keeps only the first call if parallel calls are disabled."""
     if request.settings.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
     ends = [place for stop in request.settings.stop or () if (place := answer.text.find(stop)) >= 0]
@@ -126,10 +121,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
 
 
 def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -> ModelAnswer:
-    """Converts the answer to JSON that matches the schema.
-
-    If that isn't possible, returns the answer unchanged, which the agent loop then rejects.
-    """
+    """Converts the answer to JSON that matches the schema. If that isn't possible, returns the answer unchanged."""
     value = structured(schema, answer.text.removesuffix(_NOTE).strip())
     if value is MISSING:
         return answer
@@ -138,13 +130,11 @@ def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -
 
 
 def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
-    """Returns whether `artifact_create` is offered and hasn't been called yet."""
     tried = any(result.name == "artifact_create" for result in results)
     return not tried and any(tool.name == "artifact_create" for tool in request.tools)
 
 
 def _files(messages: Sequence[Message]) -> list[TextPart]:
-    """Returns the message parts that contain file contents, newest first."""
     return [
         part
         for message in reversed(messages)
@@ -155,7 +145,7 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
 
 
 def _documents(files: Sequence[TextPart]) -> list[_Source]:
-    """Returns the files that are included as a whole. Skips each file's first line, which only contains its name."""
+    """Returns the files that are included as a whole, without their first line, which contains the name."""
     return [
         _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
         for part in files
@@ -164,10 +154,7 @@ def _documents(files: Sequence[TextPart]) -> list[_Source]:
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Splits a message into a pasted document and the question about it.
-
-    The document is empty if the message doesn't contain one.
-    """
+    """Splits a message into a pasted document, which may be empty, and the question about it."""
     paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n|\n(?=[^\n]*\?\s*$)", text) if paragraph.strip()]
     if len(text) < _SHORTEST_DOCUMENT or len(paragraphs) < 2:
         return _split_sentences(text)
@@ -214,7 +201,7 @@ def _compose(
 ) -> ModelAnswer:
     tool_texts = [_text_of(result) for result in results if not result.citations]
     chosen = _choose(question, sources) if sources else []
-    # If tools returned results, none of which has citations, the results are the whole answer.
+    # Results of tools are the whole answer if none of them has citations.
     if tool_texts and not any(result.citations for result in results):
         return _said("\n".join(tool_texts), request)
     if chosen:
@@ -254,7 +241,7 @@ def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
 def _quote(
     chosen: Sequence[Sentence], sources: Sequence[_Source], tool_texts: Sequence[str], request: ModelRequest
 ) -> ModelAnswer:
-    """Builds an answer from the chosen sentences. Sources are numbered and cited in the order of their first quote."""
+    """Builds an answer from the chosen sentences, and cites their sources by number."""
     numbers: dict[int, int] = {}
     lines: list[str] = []
     for sentence in chosen:

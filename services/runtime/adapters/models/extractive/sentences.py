@@ -1,4 +1,4 @@
-"""The built-in model's text analysis: splits text into sentences and ranks them by relevance to a question."""
+"""Splits text into sentences for the built-in model, and ranks them by relevance to a question."""
 
 import math
 import re
@@ -32,11 +32,7 @@ _RULE = re.compile(r"[\s|:-]*$")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its stemmed content words.
-
-    `source` is the number of the sentence's text, `place` its position in that text, and `heading` the words of the
-    heading above it.
-    """
+    """A sentence of the text number `source`, at the position `place`. `words` and `heading` are stemmed."""
 
     text: str
     words: tuple[str, ...]
@@ -62,7 +58,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def sentences(text: str, source: int = 0) -> list[Sentence]:
-    """Splits text into sentences. A heading isn't returned itself, but applies to the sentences below it."""
+    """Splits text into sentences. Headings aren't returned, but apply to the sentences below them."""
     found: list[Sentence] = []
     heading: tuple[str, ...] = ()
     for block in _BLANK_LINE.split(text):
@@ -122,7 +118,7 @@ class Ranking:
         return math.log(1 + (len(self.candidates) - count + 0.5) / (count + 0.5)) if count else 0.0
 
     def best(self, question: str, limit: int) -> list[Sentence]:
-        """Returns the sentences that answer `question`, best first, or an empty list if none is relevant."""
+        """Returns the sentences that answer `question`, best first. The list is empty if no sentence is relevant."""
         wanted = {*content_words(question)}
         signs = [sign for kind, sign in _KINDS if kind.search(question)]
         scored = [(self._score(sentence, wanted, signs), sentence) for sentence in self.candidates]
@@ -140,10 +136,7 @@ class Ranking:
         return [s for s in self.candidates if any(sign.search(s.text) for sign in signs)]
 
     def central(self, limit: int) -> list[Sentence]:
-        """Returns a summary of the texts: at most `limit` sentences, in text order.
-
-        It prefers the first sentence of each section, and then those that share many words with other sentences.
-        """
+        """Summarizes the texts, preferably by the first sentence of each section. Keeps the order of the texts."""
         common = {word: count for word, count in self._frequency.items() if count > 1}
         opening = {(s.source, s.heading): s for s in reversed(self.candidates) if len(s.words) > 2}
 

@@ -1,7 +1,4 @@
-"""Converts an extractive answer to JSON, using the quoted sentences and the numbers in them.
-
-Only simple schemas are supported.
-"""
+"""Converts an extractive answer to JSON. Only simple schemas are supported."""
 
 import re
 from collections.abc import Sequence
@@ -28,10 +25,7 @@ class Filling:
     said: Sequence[str]
 
     def value(self, schema: JsonObject, name: str = "", depth: int = 0) -> Any:
-        """Returns a value for ``schema``, or MISSING if the sentences don't contain one.
-
-        ``name`` is the name of the property that has this schema.
-        """
+        """Returns a value for the property ``name`` with this schema, or MISSING if the sentences don't contain one."""
         schema = self._resolved(schema)
         if depth > _DEEPEST:
             return MISSING
@@ -70,7 +64,7 @@ class Filling:
         return [value for value in each if value is not MISSING][:most]
 
     def _best(self, wanted: str) -> str:
-        """Returns the sentence that shares the most words with ``wanted``. In a tie, the first one is returned."""
+        """Returns the sentence that shares the most words with ``wanted``, or the first of several."""
         words = set(content_words(wanted))
         return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
 
@@ -87,14 +81,14 @@ class Filling:
 
 
 def structured(schema: JsonObject, text: str) -> Any:
-    """Returns a value for the schema, filled from an answer's text, or MISSING if the text has no suitable value."""
+    """Returns a value for the schema from an answer's text, or MISSING if the text has no suitable value."""
     text = _CITED.sub("", _SOURCES.sub("", text))
     said = [sentence.text for sentence in sentences(text)] or [text]
     return Filling(schema, said).value(schema)
 
 
 def _number(sentence: str, *, whole: bool) -> Any:
-    """Returns the number after an equals sign, such as a calculation's result, or else the sentence's first number."""
+    """Returns the number after an equals sign, such as a calculation's result, or else the first number."""
     found = _NUMBER.findall(sentence.rpartition("=")[2]) or _NUMBER.findall(sentence)
     numbers = [float(each) for each in found]
     number = next((each for each in numbers if not whole or each.is_integer()), None)

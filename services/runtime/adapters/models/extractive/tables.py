@@ -1,4 +1,4 @@
-"""Writes the built-in model's SQL queries from column names in the question, and the files that contain the results."""
+"""Writes the built-in model's SQL queries, and the files that contain the results."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _COUNT: Final = re.compile(r"\((?:the first )?\d+ rows?\b.*\)$")
 
 
 def wanted_file(question: str) -> str | None:
-    """Returns the name of the file that the question asks for, if any."""
+    """Returns the name of the file that the question asks for, or None."""
     name = _NAME.search(question)
     return name[1] if name and _MAKE.search(question) else None
 
@@ -40,10 +40,7 @@ def row_sentence(result: ToolResult) -> str:
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """Returns the arguments for `artifact_create`. The content is the tables in `results`, or else the answer's text.
-
-    A spreadsheet or CSV file only contains the first table.
-    """
+    """Returns the arguments for `artifact_create`, with the tables in `results`, or else the answer's text."""
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):
@@ -93,23 +90,17 @@ _NAMED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """A table with its columns and their types, parsed from the description that a message contains."""
-
     file: ArtifactPart
     name: str
     columns: tuple[tuple[str, str], ...]
 
 
 def tables_in(text: str, file: ArtifactPart) -> list[DescribedTable]:
-    """Parses the tables in `text`, the description of `file`."""
     return [DescribedTable(file, name, tuple(_COLUMN.findall(columns))) for name, columns in _TABLE.findall(text)]
 
 
 def wanted_query(question: str, tables: Sequence[DescribedTable]) -> JsonObject | None:
-    """Returns the arguments for `table_query`.
-
-    Returns None if the question neither asks to count rows nor names a numeric column.
-    """
+    """Returns the arguments for `table_query`, or None if the question doesn't ask about the tables."""
     best: tuple[float, DescribedTable, str] | None = None
     for table in tables:
         if _COUNTED.search(question):
@@ -153,10 +144,7 @@ def _group(question: str, table: DescribedTable, measure: str) -> str | None:
 
 
 def _condition(question: str, table: DescribedTable) -> str:
-    """Returns a WHERE clause for the names in the question, such as a place or a month. Returns "" if there are none.
-
-    Names are capitalized or quoted.
-    """
+    """Returns a WHERE clause for the capitalized or quoted names in the question, or "" if there are none."""
     texts = [column for column, kind in table.columns if kind not in _NUMBERS]
     names = ["".join(found) for found in _NAMED.findall(question)]
     names = [name for name in names if not any(_named(column, name) for column, _ in table.columns)]

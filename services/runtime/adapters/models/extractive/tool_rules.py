@@ -1,4 +1,4 @@
-"""Selects the built-in model's tool calls by simple rules, and by the tool names that a question contains."""
+"""Selects the built-in model's tool calls by simple rules."""
 
 import re
 from collections.abc import Sequence
@@ -23,10 +23,7 @@ _GIVEN_WORD: Final = re.compile(r"([\w./@-]{0,200}\w)")
 
 
 def named_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[str, JsonObject]]:
-    """Returns the names and arguments of the tools that the question names.
-
-    A tool is skipped if the question lacks one of its required arguments.
-    """
+    """Returns the tools that the question names, with their arguments. Skips tools whose arguments are incomplete."""
     calls = []
     for tool in tools:
         if tool.name not in _WITH_RULES and _is_named(tool.name, question):
@@ -63,10 +60,7 @@ def _arguments(question: str, parameters: JsonObject) -> JsonObject | None:
 
 
 def _value(name: str, schema: dict[str, Any], question: str) -> Any:
-    """Returns a parameter's value from the question, or None if the question doesn't contain it.
-
-    The value directly follows the parameter's name. Strings may be quoted.
-    """
+    """Returns the value that follows the parameter's name in the question, or None. Strings may be quoted."""
     said = _said(_words(name), question) if _words(name) else None
     if said is None:
         return None
@@ -126,10 +120,7 @@ _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 def wanted_calls(
     question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
 ) -> list[tuple[str, JsonObject]]:
-    """Returns the names and arguments of the calls that answer `question`, using only the offered tools.
-
-    `files` are message parts with file contents. If there are any, the search tools aren't called.
-    """
+    """Returns the calls that answer `question`, using only the offered tools. With `files`, search tools aren't called."""
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
     calls: list[tuple[str, JsonObject]] = []
@@ -169,7 +160,7 @@ def _has_operation(expression: str) -> bool:
 
 
 def _balanced(expression: str) -> str:
-    """Removes outer brackets that belong to the surrounding sentence. Returns "" if the rest is still unbalanced."""
+    """Removes outer brackets that belong to the surrounding sentence. Returns "" if the rest is unbalanced."""
     while expression.count("(") > expression.count(")") and expression.startswith("("):
         expression = expression[1:].strip()
     while expression.count(")") > expression.count("(") and expression.endswith(")"):
@@ -178,7 +169,7 @@ def _balanced(expression: str) -> str:
 
 
 def time_zone(question: str) -> str | None:
-    """Returns the IANA time zone that `question` names, either directly or by a city, or None."""
+    """Returns the IANA time zone that `question` names, directly or by a city, or None."""
     zones = available_timezones()
     named = [zone for zone in _ZONE.findall(question) if zone in zones]
     if named:

@@ -1,4 +1,4 @@
-"""The `artifact_read` and `artifact_search` tools, and the lookup of artifacts by the names that a model uses."""
+"""The `artifact_read` and `artifact_search` tools."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,10 +27,7 @@ Find = Callable[[str], Awaitable[Artifact]]
 
 @asynccontextmanager
 async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
-    """Yields a function that finds one of the session's artifacts by ID or name.
-
-    Within the context, errors from the artifacts service become ToolFailed.
-    """
+    """Yields a function that finds an artifact by ID or name. Errors in the context become ToolFailed."""
 
     async def find(named: str) -> Artifact:
         if is_id(named.strip().lower()):

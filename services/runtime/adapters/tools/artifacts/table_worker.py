@@ -30,10 +30,7 @@ Table = dict[str, Any]
 
 
 def run_query(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the query's columns and rows.
-
-    Raises ``DocumentUnreadable`` if the file can't be read or the query fails.
-    """
+    """Returns the query's columns and rows. Raises ``DocumentUnreadable`` if the file or query is invalid."""
     file = Path(job["file"])
     try:
         with duckdb.connect(":memory:", config=_settings(job["memory_bytes"])) as database:
@@ -106,7 +103,7 @@ def _load(database: Any, file: Path, tables: list[Table]) -> None:
 
 
 def _load_csv(database: Any, file: Path, table: Table) -> bool:
-    """Loads the CSV file directly, which is the fastest way. Returns False if DuckDB can't read it."""
+    """Loads the CSV file directly, which is fastest. Returns False if DuckDB can't read it."""
     form = CsvFormat.of(file)
     first = next(form.rows(file), [])
     if form.encoding != "utf-8-sig" or form.dialect.declared or not first:

@@ -1,4 +1,4 @@
-"""Sends tools' requests to their targets, and converts the responses to text for models."""
+"""Sends tools' requests to their targets."""
 
 import codecs
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ RESERVED_HEADERS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-"""Headers that the connection or the call sets, and that a toolset therefore can't set."""
+"""Headers that a toolset can't set, because the connection or the call sets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,9 @@ class HttpTarget:
     async def send(
         self, request: TargetRequest, toolset: Toolset, tool: ConnectedTool, context: ToolContext
     ) -> ToolOutput:
-        """Sends the request and returns the response's text.
+        """Sends the request and returns the response's text. Raises ToolFailed if the call fails.
 
-        A call to a tool that is safe to repeat may reuse one of the toolset's connections. Other calls are sent only
-        once, over a new connection. Raises ToolFailed if there's no usable response or its status is 400 or above.
+        A call that isn't safe to repeat is sent only once, over a new connection.
         """
         headers = self._secrets.headers(toolset, request.headers)
         headers = {name: value for name, value in headers.items() if name.lower() not in RESERVED_HEADERS}

@@ -19,10 +19,7 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 
 @dataclass(frozen=True, slots=True)
 class MaskedConnector:
-    """Wraps another ToolsetConnector and masks the toolset's secrets.
-
-    No log, error or cause of an error contains a secret.
-    """
+    """Wraps a ToolsetConnector and masks the toolset's secrets, also in errors' causes."""
 
     connector: ToolsetConnector
     secrets: ToolsetSecrets
@@ -70,7 +67,7 @@ class MaskedConnector:
             mask = self.secrets.mask(toolset)
             warnings = tuple(mask.hide(warning) for warning in output.warnings)
             return replace(output, text=mask.hide(output.text), warnings=warnings)
-        # Raised outside the handler, because the original error would otherwise be its context and be logged with it.
+        # Raised outside the handler, because the original error would otherwise become the context and be logged.
         raise failure
 
 

@@ -19,16 +19,13 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ToolsetSecrets:
-    """Decrypts a toolset's secrets each time they're used. Plaintext isn't stored."""
+    """Decrypts a toolset's secrets each time they're used, without storing the plaintext."""
 
     def __init__(self, cipher: SecretCipher | None) -> None:
         self._cipher = cipher
 
     def headers(self, toolset: Toolset, headers: Mapping[str, str]) -> dict[str, str]:
-        """Returns the headers with each `${secret:NAME}` replaced by the secret.
-
-        Raises ToolFailed if a secret doesn't exist or can't be used. The message names the reference.
-        """
+        """Returns the headers with their secrets filled in. Raises ToolFailed if a secret can't be used."""
         return {
             name: SECRET_REFERENCE.sub(lambda found: self._open(toolset, found[1]), value)
             for name, value in headers.items()
@@ -98,9 +95,6 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(value: bytes, before: int) -> str:
-    """Returns the Base64 characters that depend only on `value`.
-
-    In Base64, the same value looks different depending on ``before``, the number of bytes before it, modulo 3.
-    """
+    """Returns the Base64 characters that depend only on `value`, with ``before`` bytes before it, modulo 3."""
     encoded = base64.b64encode(b"\0" * before + value).decode()
     return encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]

@@ -18,7 +18,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 class HttpConnector:
-    """Implements ToolsetConnector. Discovering tools only compiles their descriptions, without calling the target."""
+    """Implements ToolsetConnector. Discovering tools doesn't call the target."""
 
     def __init__(self, target: HttpTarget) -> None:
         self._target = target
@@ -62,10 +62,7 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
 
 
 def _require_fixed_host(tool: HttpTool) -> None:
-    """Rejects placeholders in the host.
-
-    The model may choose paths and values, but not the host, which receives the headers and their secrets.
-    """
+    """Rejects placeholders in the host, because the host receives secrets and a model may not choose it."""
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
     if "{" in scheme or "{" in host:
@@ -92,10 +89,7 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:
-    """Returns the parameters' schema for a tool that doesn't specify one.
-
-    Each placeholder is a parameter. Those in the path are required.
-    """
+    """Returns the default parameters' schema: a parameter for each placeholder, required if it's in the path."""
     names = sorted(template.placeholders())
     in_path = RequestTemplate(method="", url=template.url.partition("?")[0]).placeholders()
     return {

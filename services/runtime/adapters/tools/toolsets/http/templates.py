@@ -1,4 +1,4 @@
-"""Request templates with placeholders, which are filled with a call's arguments."""
+"""Request templates with placeholders for a call's arguments."""
 
 import json
 import re
@@ -65,7 +65,7 @@ class RequestTemplate(BaseModel):
 
 
 class _Missing:
-    """A marker for an optional argument that a call omits."""
+    """An optional argument that a call omits."""
 
 
 _MISSING: Final = _Missing()

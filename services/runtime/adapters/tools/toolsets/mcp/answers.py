@@ -1,7 +1,4 @@
-"""Repairs the responses of MCP servers before the SDK parses them.
-
-The SDK rejects a whole response if one part is invalid. This module omits only the invalid part and reports it.
-"""
+"""Omits invalid parts of MCP servers' responses, because the SDK would reject the whole response."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -44,7 +41,7 @@ def readable(body: bytes) -> bytes:
 def beginning(part: bytes, request: bytes) -> bytes | None:
     """Builds a valid response from `part`, the start of a large one. Returns None if it isn't the result of a call.
 
-    `request` is the JSON-RPC request. Its ID is used because the response's ID may be in the part that wasn't read.
+    The ID comes from `request`, because the unread part may contain the response's ID.
     """
     try:
         message = from_json(part.decode("utf-8", "ignore"), allow_partial="trailing-strings")
@@ -68,7 +65,7 @@ def beginning(part: bytes, request: bytes) -> bytes | None:
 
 
 def _message(body: bytes) -> JsonObject | None:
-    """Parses a JSON-RPC message. Returns None unless it has a result that is an object."""
+    """Parses a JSON-RPC message. Returns None unless the result is an object."""
     try:
         message = read_json(body)
     except NotJson:

@@ -1,7 +1,4 @@
-"""Manages connections to MCP servers.
-
-All calls to one version of a toolset share a connection, which is closed when it has been idle for a while.
-"""
+"""Manages connections to MCP servers. All calls to one version of a toolset share a connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -26,10 +23,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class McpConnection:
-    """A negotiated connection to an MCP server.
-
-    It runs in its own task, because the SDK's scopes must be exited by the task that entered them.
-    """
+    """A connection to an MCP server, in its own task because the SDK's scopes are bound to a task."""
 
     def __init__(self, url: str, transport: GuardedTransport) -> None:
         self.used = False
@@ -90,7 +84,7 @@ class McpConnection:
             else "the server doesn't support MCP"
         )
         self._opened.set_exception(known or MCPError(0, text))
-        # Mark the exception as retrieved, since no caller may be waiting for it.
+        # Mark the exception as retrieved, in case no caller is waiting for it.
         self._opened.exception()
 
 
@@ -115,10 +109,7 @@ class McpConnections:
 
     @asynccontextmanager
     async def use(self, key: Hashable, connect: Callable[[], McpConnection]) -> AsyncIterator[McpConnection]:
-        """Yields the connection for `key`. If there is none, it's created with `connect`.
-
-        Raises ToolFailed if the pool is full and every connection is in use.
-        """
+        """Yields the connection for `key`, created if necessary. Raises ToolFailed if all connections are in use."""
         entry = self._entry(key, connect)
         entry.users += 1
         try:
@@ -129,7 +120,7 @@ class McpConnections:
                 self._release(key, entry)
 
     def retire(self, connection: McpConnection) -> None:
-        """Removes the connection from the pool. It's closed once its running calls have ended."""
+        """Removes the connection from the pool, and closes it once its running calls have ended."""
         for key, entry in list(self._entries.items()):
             if entry.connection is connection:
                 self._remove(key, entry)

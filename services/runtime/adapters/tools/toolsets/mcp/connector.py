@@ -1,4 +1,4 @@
-"""Connects toolsets of type `mcp`, whose tools are those of an MCP server over streamable HTTP."""
+"""Connects toolsets of type `mcp`, over streamable HTTP."""
 
 import logging
 from collections.abc import Hashable, Sequence
@@ -42,8 +42,6 @@ _RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
 
 
 class McpConnector:
-    """Implements ToolsetConnector for MCP servers."""
-
     def __init__(
         self,
         resolver: GuardedResolver,
@@ -106,7 +104,7 @@ class McpConnector:
 
 
 def _key(toolset: Toolset) -> Hashable:
-    """Returns the key of the toolset's connection. It includes ciphertexts: a new secret requires a new connection."""
+    """Returns the key of the toolset's connection, with ciphertexts because a new secret requires a new connection."""
     return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
 
 
@@ -117,10 +115,7 @@ def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:
 async def _send(
     session: ClientSession, tool: ConnectedTool, arguments: JsonObject, context: ToolContext
 ) -> CallToolResult | InputRequiredResult:
-    """Sends one call to the server.
-
-    The SDK's `call_tool` isn't used, because it lists the tools after each call and fails if that fails.
-    """
+    """Sends one call, without the SDK's `call_tool`, which also lists the tools after each call."""
     params = CallToolRequestParams(
         name=tool.name, arguments=arguments, _meta={"Idempotency-Key": context.idempotency_key}
     )
@@ -130,7 +125,7 @@ async def _send(
     except MCPError as problem:
         if problem.code != HEADER_MISMATCH:
             raise
-    # The server hasn't executed the call, because it also expects arguments in headers. Its tool list says which.
+    # The server hasn't executed the call, because it expects some arguments in headers. Its tool list says which.
     await _list_tools(session)
     return await session.send_request(request, _RESULT)
 
@@ -151,7 +146,7 @@ def _failure(problem: MCPError) -> ToolFailed:
 
 
 async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription], list[LeftOutTool]]:
-    """Returns the tools on all pages, and the omitted tools. Raises MCPError, or ToolFailed if the list is endless."""
+    """Returns the tools on all pages, and the omitted tools. Raises MCPError, or ToolFailed if the list doesn't end."""
     tools: list[McpToolDescription] = []
     left_out: list[LeftOutTool] = []
     cursor: str | None = None

@@ -30,10 +30,7 @@ _IMAGES: Final = {ending: TYPES[ending] for ending in ("png", "jpg", "gif", "web
 async def tool_output(
     result: CallToolResult, tool: str, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ToolOutput:
-    """Converts texts and resources to text, structured content to JSON, and images to artifacts.
-
-    Notes in the text report omitted content. Raises ToolFailed if the result is an error.
-    """
+    """Converts a result to text and artifacts, with notes on omitted content. Raises ToolFailed for an error."""
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if result.structured_content is not None and not _repeats(texts, result.structured_content):
         texts.append(write_json(result.structured_content).decode())
@@ -82,11 +79,7 @@ def _image(block: ContentBlock) -> tuple[str, str] | None:
 async def _kept(
     kind: str, data: str, name: str, number: int, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ArtifactRef | str:
-    """Stores the image as a session artifact, or returns a note on why it can't be stored.
-
-    A repeated call returns the same artifact. `kind` is the MIME type that the server claims, but the image's first
-    bytes determine the artifact's type.
-    """
+    """Stores the image as a session artifact, or returns a note on why it can't be stored."""
     kind = kind.lower()[:50]
     if artifacts is None or not context.session_id:
         return f"[omitted: an image ({kind}), because there is no session to store it in]"

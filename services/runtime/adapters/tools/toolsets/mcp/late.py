@@ -19,7 +19,7 @@ _CONNECTOR: Final = "services.runtime.adapters.tools.toolsets.mcp.connector"
 
 
 class LateMcpConnector:
-    """Implements ToolsetConnector with an MCP connector that is created on first use."""
+    """Implements ToolsetConnector with an McpConnector that is created on first use."""
 
     def __init__(
         self, resolver: GuardedResolver, secrets: ToolsetSecrets, artifacts: SessionArtifacts | None = None

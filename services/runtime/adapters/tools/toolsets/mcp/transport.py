@@ -1,4 +1,4 @@
-"""An HTTP transport for the MCP SDK that checks addresses, resolves secrets in headers, and limits responses."""
+"""An HTTP transport for the MCP SDK, with restrictions on addresses and sizes."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -50,8 +50,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends the requests of one MCP connection through aiohttp, whose resolver rejects forbidden addresses.
 
     A failed request returns a JSON-RPC error, because an exception would end the SDK's connection and all of its calls.
-    `headers` is called for each request, so that no decrypted secret is stored. It may raise ToolFailed. Requests are
-    sent only once: the SDK sends POST requests, and aiohttp only repeats idempotent methods.
+    `headers` is called for each request, so that no decrypted secret is stored. It may raise ToolFailed.
     """
 
     def __init__(self, resolver: GuardedResolver, headers: Callable[[], Mapping[str, str]]) -> None:
@@ -213,10 +212,7 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 
 
 def _is_about_the_session(body: bytes) -> bool:
-    """Returns whether the body of a 400 response says that the session is unknown.
-
-    An error about invalid arguments doesn't count, although it may mention a session, too.
-    """
+    """Returns whether a 400 response says that the session is unknown, unless it's about invalid arguments."""
     try:
         error: Any = read_json(body)["error"]
         return error["code"] != _INVALID_PARAMS and _OF_SESSION.search(error["message"]) is not None
@@ -225,7 +221,7 @@ def _is_about_the_session(body: bytes) -> bool:
 
 
 def _error_message(body: bytes) -> str:
-    """Returns a colon and the message of a JSON-RPC error, or "" if the body contains none."""
+    """Returns a colon and the message of a JSON-RPC error, or ""."""
     try:
         error: Any = read_json(body)["error"]
         return f": {error['message']}"

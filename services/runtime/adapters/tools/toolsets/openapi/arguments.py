@@ -38,10 +38,7 @@ _COMPOSED: Final = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties",
 
 @dataclass(slots=True)
 class Arguments:
-    """Collects the arguments of one operation. Its methods raise JobRefused.
-
-    `headers` are the lowercase names of the headers that the toolset sets.
-    """
+    """Collects one operation's arguments. `headers` are the lowercase names of headers that the toolset sets."""
 
     operation: Operation
     schemas: Schemas
@@ -51,7 +48,6 @@ class Arguments:
     _references: set[str] = field(default_factory=set)
 
     def schema(self) -> JsonObject:
-        """Returns the JSON Schema of all collected arguments."""
         label = self.operation.label
         made: JsonObject = {"type": "object", "properties": self._properties}
         if self._required:
@@ -66,10 +62,7 @@ class Arguments:
         return made
 
     def parameters(self) -> list[ParameterBinding]:
-        """Adds and returns the parameters: first those in the path, then those in the query and headers.
-
-        If several have the same name, the first one keeps it unchanged.
-        """
+        """Adds and returns the parameters. Of several with the same name, the first one keeps the name."""
         declared = list(self._declared())
         bindings = []
         for place in ("path", "query", "header", "cookie"):
@@ -82,7 +75,7 @@ class Arguments:
         return bindings
 
     def body(self) -> BodyBinding | None:
-        """Adds the body's fields, or the whole body as one argument if its fields can't be separate arguments."""
+        """Adds the body's fields as arguments, or else the whole body as one argument."""
         raw = self.operation.raw.get("requestBody")
         if raw is None or self.operation.safe:
             return None
@@ -135,9 +128,8 @@ class Arguments:
             self._required.append(argument)
 
     def _declared(self) -> Iterator[tuple[Any, JsonObject]]:
-        """Yields each parameter as a parsed model and as the raw object.
-
-        The operation's parameters override those of its path.
+        """Yields each parameter as a parsed model and as the raw object. The operation's parameters override the
+        path's.
         """
         found: dict[tuple[str, str], tuple[Any, JsonObject]] = {}
         document = self.operation.document
@@ -184,11 +176,7 @@ class Arguments:
         return place == "query" or (place == "header" and parsed.name.lower() not in _NO_ARGUMENTS | self.headers)
 
     def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
-        """Returns each field's schema and whether it's required, or None if the body must be a single argument.
-
-        A body must be a single argument if it isn't a plain object, if one of its fields has a parameter's name, or if
-        it's optional but has required fields.
-        """
+        """Returns each field's schema and whether it's required, or None if the body must be a single argument."""
         plain = self.operation.document.resolved(schema, label) if isinstance(schema, dict) else {}
         properties, required = plain.get("properties"), plain.get("required") or []
         if plain.get("type", "object") != "object" or not isinstance(properties, dict) or not properties:
@@ -204,10 +192,7 @@ class Arguments:
 
 
 def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
-    """Returns the content type to send, its schema and its description, or None if none is supported.
-
-    JSON is preferred to a form.
-    """
+    """Returns the content type to send, its schema and the media type object, or None. JSON is preferred to a form."""
     form = None
     for name, media in content.items() if isinstance(content, dict) else ():
         essence = str(name).partition(";")[0].strip().lower()

@@ -21,10 +21,7 @@ _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 class OpenApiConnector:
-    """Implements ToolsetConnector.
-
-    Documents are compiled one at a time, in a process with time and memory limits.
-    """
+    """Implements ToolsetConnector. Documents are compiled one at a time, in a process with limits."""
 
     def __init__(self, target: HttpTarget, resolver: GuardedResolver) -> None:
         self._target = target

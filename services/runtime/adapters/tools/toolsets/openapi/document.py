@@ -1,4 +1,4 @@
-"""Parses OpenAPI documents, with their operations and the references within a document."""
+"""Parses OpenAPI documents."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class _Yaml(_LOADER):  # type: ignore[misc, valid-type]
 
 
 def parse_document(text: str) -> Any:
-    """Parses a document in JSON or YAML. Raises JobRefused."""
+    """Parses JSON or YAML. Raises JobRefused."""
     text = text.removeprefix("\ufeff")
     try:
         text = without_half_escapes(text.encode()).decode()
@@ -54,7 +54,7 @@ def parse_document(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document in OpenAPI 3.0 or 3.1. References to other documents are rejected, and never read."""
+    """A document in OpenAPI 3.0 or 3.1. References to other documents are rejected."""
 
     contents: JsonObject
     version: str
@@ -109,7 +109,7 @@ class Document:
             raise JobRefused(f"{place}: {where}: {first['msg']}") from None
 
     def operations(self) -> Iterator[tuple[str, str, JsonObject, JsonObject]]:
-        """Yields the method, path, path item and operation of each operation, in the document's order."""
+        """Yields each operation's method, path, path item and raw object, in the document's order."""
         for path, item in self.contents["paths"].items():
             if not str(path).startswith("/"):
                 continue
@@ -130,7 +130,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """An operation in the document. `item` is its path item, which applies to all operations of the path."""
+    """An operation in the document. `item` is the path item, which applies to all operations of the path."""
 
     document: Document
     method: str

@@ -19,9 +19,9 @@ _LARGEST_OF_ALL: Final = 3_000_000
 
 
 def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> DiscoveredTools:
-    """Returns the document's tools. If `chosen` is set, returns only the tools for these operations.
+    """Returns the document's tools, or only those for the `chosen` operations. Omits unusable operations.
 
-    Operations that can't become tools are omitted. Raises JobRefused if one of them was chosen, or if no tool remains.
+    Raises JobRefused if a chosen operation can't become a tool, or if no tool remains.
     """
     document = Document.of(contents)
     found = [Operation(document, *parts) for parts in document.operations()]
@@ -93,7 +93,7 @@ def _described(summary: str | None, description: str | None) -> str:
 
 
 def compile_document(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tools of the job's `document`, which is either text or already parsed. Raises JobRefused."""
+    """Returns the tools of the job's `document`, which is text or already parsed. Raises JobRefused."""
     document = job["document"]
     target = Target(job["base_url"], job["document_url"], frozenset(name.lower() for name in job["headers"]))
     contents = parse_document(document) if isinstance(document, str) else document

@@ -1,4 +1,4 @@
-"""Builds an operation's request from the compiled binding and a call's arguments."""
+"""Builds an operation's request from the binding and a call's arguments."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject
 
 
 class StyledValue(BaseModel):
-    """A named value with its serialization style. With the style `json`, it's sent as JSON text."""
+    """A named value with its serialization style. The style `json` means JSON text."""
 
     name: str
     style: Style
@@ -24,8 +24,6 @@ class StyledValue(BaseModel):
 
 
 class ParameterBinding(StyledValue):
-    """Maps an argument to a parameter of the request."""
-
     argument: str
     place: ParameterPlace
 
@@ -33,7 +31,7 @@ class ParameterBinding(StyledValue):
 class BodyBinding(BaseModel):
     """Maps arguments to the body, which is either a single argument or an object with the arguments in `fields`.
 
-    `encoding` contains the form fields with a style other than OpenAPI's default, which is an exploded `form`.
+    `encoding` contains the form fields with another style than an exploded `form`, OpenAPI's default.
     """
 
     content_type: str
@@ -107,10 +105,7 @@ def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of a nested value, such as `a[b][c]` and `a[0]`.
-
-    OpenAPI defines `deepObject` for one level only, but servers that support it accept more.
-    """
+    """Yields the pairs of a nested value, such as `a[b][c]`, although OpenAPI only defines one level."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _deep_pairs(f"{name}[{key}]", each)

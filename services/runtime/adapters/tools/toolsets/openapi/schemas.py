@@ -26,7 +26,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def distinct(name: str, taken: set[str]) -> str:
-    """Returns the name and reserves it. If it's taken, a number is appended."""
+    """Returns and reserves the name. If it's taken, a number is appended."""
     made, number = name, 1
     while made in taken:
         number += 1
@@ -46,8 +46,7 @@ class _Definition:
 class Schemas:
     """Converts a document's schemas to JSON Schema. Each referenced schema is converted only once.
 
-    OpenAPI-specific keywords are dropped, and the syntax of version 3.0 is translated. Read-only properties are
-    removed, because requests don't contain them.
+    OpenAPI-specific keywords and read-only properties are dropped, and the syntax of version 3.0 is translated.
     """
 
     document: Document
@@ -143,10 +142,7 @@ class _Conversion:
         return f"#/$defs/{self.schemas.name(reference)}"
 
     def _value(self, value: Any, depth: int) -> Any:
-        """Copies a plain value and checks it.
-
-        A value from YAML may be larger than its text, because of aliases, or may not exist in JSON.
-        """
+        """Copies a plain value and checks it, because values from YAML may be huge (aliases) or not exist in JSON."""
         self._count(depth)
         if isinstance(value, dict):
             return {str(name): self._value(each, depth + 1) for name, each in value.items()}
