@@ -51,7 +51,7 @@ class PriceAdministration:
     async def remove_price(self, model: str) -> None:
         """Deletes a price. Raises ``NotFound``."""
         if not await self._database.execute(_REMOVE, (model,)):
-            raise NotFound(f"There is no price for '{model}'.")
+            raise NotFound(f"No price is set for '{model}'.")
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     max_running_turns: int = Field(
         200,
         ge=1,
-        description="Maximum running turns per company and worker, plus an eighth more for other companies.",
+        description="Maximum running turns per company and worker. A worker has an eighth more slots.",
     )
     max_turns_per_session: int = Field(
         20, ge=1, description="Maximum number of unfinished turns per session. Further turns get a 429."
@@ -28,13 +28,13 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     action_ttl_seconds: float = Field(
         86400.0,
         gt=0,
-        description="Time limit for resolving a required action. Then its tool call fails and the turn resumes.",
+        description="Time limit for resolving a required action. Afterwards, the tool call fails and the turn resumes.",
     )
     session_retention_days: int = Field(
         0,
         ge=0,
         le=MOST_DAYS,
-        description="Days until unused sessions are deleted, unless the company overrides it. 0 means never.",
+        description="Days until unused sessions are deleted, unless the company sets another number. 0 means never.",
     )
     turn_attempts: int = Field(
         3,

@@ -163,7 +163,7 @@ class ObservedModel:
             return answer
 
     def _label(self, model: str) -> str:
-        """Returns the model's label in metrics. Unlisted models share one, because each label adds a permanent series."""
+        """Returns the model's label in metrics. Unlisted models share a label, since each label adds a series."""
         if model in self._listed:
             return model
         provider = model.partition(":")[0]

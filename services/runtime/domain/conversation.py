@@ -28,7 +28,7 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPart:
-    """A reference to a session file, replaced with contents for the model. ``url`` is the link in the message, if any."""
+    """A reference to a session file. ``url`` is the link in the message, if any."""
 
     artifact_id: str
     name: str

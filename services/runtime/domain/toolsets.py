@@ -61,7 +61,7 @@ class ToolsetUnusable(ValidationFailed):
     @classmethod
     def at(cls, field: str, message: str) -> "ToolsetUnusable":
         """Creates an error about the toolset's address, which is in ``field``."""
-        hint = "an operator can allow its network in AES_OUTBOUND_NETWORKS" if "isn't public" in message else None
+        hint = "ask an operator to allow the network in AES_OUTBOUND_NETWORKS" if "isn't public" in message else None
         return cls(message, details=[ErrorDetail(loc=[field], type="unusable", message=message, hint=hint)])
 
 

@@ -81,7 +81,7 @@ class Webhooks:
     async def create(
         self, transaction: Transaction, command: CreateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Creates a webhook. Raises ``Conflict`` if there are too many, and ``WriterRevoked`` if the key was revoked."""
+        """Creates a webhook. Raises ``Conflict`` at the company's maximum, and ``WriterRevoked`` for a revoked key."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         if await writer.is_revoked(identity.key_id):
             raise WriterRevoked

@@ -253,7 +253,7 @@ class Runtime:
 
     async def remove_price(self, model: str) -> None:
         if self.kept.pop(model, None) is None:
-            raise NotFound(f"There is no price for {model}.")
+            raise NotFound(f"No price is set for {model}.")
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_prices_are_set_listed_and_removed(runtime: Runtime) -> None:
     assert json.loads(run(prices.app, "remove", "openai:*", "--json").out) == {"model": "openai:*", "removed": True}
     gone = run(prices.app, "remove", "openai:*")
     assert gone.code == 1
-    assert "There is no price" in gone.told
+    assert "No price is set" in gone.told
 
 
 def test_a_price_is_a_decimal(runtime: Runtime) -> None:

@@ -103,7 +103,7 @@ def test_what_is_not_open_takes_no_answer() -> None:
 def test_an_expiry_is_a_failed_result() -> None:
     expected: dict[Any, str] = {
         "approval": "The call wasn't made: nobody approved or denied it in time.",
-        "tool_result": "There is no result: the client didn't send it in time.",
+        "tool_result": "The client didn't send a result in time.",
     }
     for kind, said in expected.items():
         expired = wait(kind, has_expired=True)

@@ -16,7 +16,7 @@ def _models(provider: str, seeing: str = "", blind: str = "") -> tuple[ModelInfo
 
 
 NativeOutput = Literal["never", "without_tools", "always"]
-"""When to send the output schema as the response format, which makes some servers answer instead of calling tools."""
+"""When to send the output schema as the response format. With it, some servers answer instead of calling tools."""
 
 
 @dataclass(frozen=True, slots=True)

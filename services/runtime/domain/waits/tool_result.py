@@ -25,7 +25,7 @@ class ToolResultWait(WaitKind):
 
     def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
         if answer.decision == "expired":
-            return wait.failed("There is no result: the client didn't send it in time.")
+            return wait.failed("The client didn't send a result in time.")
         if answer.is_error:
             return wait.failed(cut_result(answer.content or "The tool failed."))
         return ToolResult(wait.call_id, wait.tool, cut_result(answer.content or ""))

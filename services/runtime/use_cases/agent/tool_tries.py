@@ -93,7 +93,7 @@ class ToolTries:
 def _late(definition: ToolDefinition, *, waiting: bool) -> ToolFailed:
     name, seconds = definition.name, definition.timeout_seconds
     if waiting:
-        return ToolFailed(f"{name} wasn't called: too many calls were running for {seconds:g} s.")
+        return ToolFailed(f"{name} wasn't called within {seconds:g} s, because too many other calls were running.")
     doubt = "" if definition.safe_to_repeat else " It's unknown whether the call was executed."
     return ToolFailed(f"{name} didn't finish within {seconds:g} s.{doubt}")
 

@@ -133,7 +133,7 @@ async def test_waiting_for_a_place_ends_at_the_time_limit_and_built_in_tools_wai
     calls = await _started(tries, _of_toolset("slow"), "a", 1)
 
     late = _of_toolset("slow", timeout_seconds=0.01)
-    with pytest.raises(ToolFailed, match=r"wasn't called: too many calls were running for 0\.01 s"):
+    with pytest.raises(ToolFailed, match=r"wasn't called within 0\.01 s, because too many other calls were running"):
         await tries.run(late, {"text": "x"}, _in_company("a"))
     assert late.contexts == []
     assert (await tries.run(FakeTool(), {"text": "x"}, _in_company("a"))).text == "x"

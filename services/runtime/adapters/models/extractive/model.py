@@ -90,7 +90,7 @@ def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
 def _answer(request: ModelRequest) -> ModelAnswer:
     position = max((i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1)
     if position < 0:
-        return _said("There is no question to answer.", request)
+        return _said("Ask a question first.", request)
     message = request.messages[position]
     assert isinstance(message, UserMessage)
     if message.has_image:

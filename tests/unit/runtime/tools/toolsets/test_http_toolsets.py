@@ -198,8 +198,8 @@ async def test_a_tool_without_parameters_has_those_of_its_placeholders(world: Wo
 @pytest.mark.parametrize(
     ("described", "reason"),
     [
-        ({"url": "http://{id}.example/x"}, "only the path and the query can contain placeholders"),
-        ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "{nothing} isn't one of its parameters"),
+        ({"url": "http://{id}.example/x"}, "url can only contain placeholders in the path and the query"),
+        ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "parameters doesn't contain 'nothing'"),
         ({"url": "http://user:pass@desk.example/"}, "user name or password"),
         ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema of type object"),
         ({"url": "http://desk.example/", "parameters": {"type": "object", "properties": {"a": 5}}}, "parameters"),

@@ -66,7 +66,7 @@ def _require_fixed_host(tool: HttpTool) -> None:
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
     if "{" in scheme or "{" in host:
-        raise ToolsetUnusable(f"Tool {tool.name!r}: url: only the path and the query can contain placeholders.")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: url can only contain placeholders in the path and the query.")
     try:
         parse_url(f"{scheme}://{host}/")
     except UnusableUrl as problem:
@@ -84,7 +84,7 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
     missing = sorted(template.placeholders() - set(known if isinstance(known, dict) else ()))
     if missing and not any(name in parameters for name in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")):
         raise ToolsetUnusable(
-            f"Tool {tool.name!r}: {{{missing[0]}}} isn't one of its parameters. Add it to parameters."
+            f"Tool {tool.name!r}: parameters doesn't contain {missing[0]!r}. Add it, or remove the placeholder."
         )
 
 

@@ -82,7 +82,7 @@ async def _kept(
     """Stores the image as a session artifact, or returns a note on why it can't be stored."""
     kind = kind.lower()[:50]
     if artifacts is None or not context.session_id:
-        return f"[omitted: an image ({kind}), because there is no session to store it in]"
+        return f"[omitted: an image ({kind}), because images can only be stored in a session]"
     try:
         content = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):

@@ -22,7 +22,7 @@ _SESSION: Final = "mcp-session-id"
 _RESUMES: Final = "last-event-id"
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-# Messages of restarted servers that return 400 instead of the protocol's 404.
+# After a restart, servers that return 400 instead of the protocol's 404 send these messages.
 _OF_SESSION: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 _INVALID_PARAMS: Final = -32602
 
@@ -65,12 +65,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             return await self._send(request)
         except AddressRefused as problem:
-            return _failed(request, Failure.REFUSED, f"address not allowed: {problem}")
+            return _failed(request, Failure.REFUSED, f"the address isn't allowed: {problem}")
         except (UnusableUrl, ToolFailed) as problem:
             return _failed(request, Failure.REFUSED, str(problem))
         except aiohttp.ClientConnectorError as problem:
             if isinstance(problem.os_error, AddressRefused):
-                return _failed(request, Failure.REFUSED, f"address not allowed: {problem.os_error}")
+                return _failed(request, Failure.REFUSED, f"the address isn't allowed: {problem.os_error}")
             return _failed(request, Failure.UNREACHABLE, "couldn't connect to the server")
         except aiohttp.ConnectionTimeoutError:
             return _failed(request, Failure.UNREACHABLE, "connecting to the server timed out")

@@ -71,7 +71,7 @@ class Arguments:
                     bindings.append(binding)
         described = {binding.name for binding in bindings if binding.place == "path"}
         if missing := sorted(set(_PLACEHOLDER.findall(self.operation.path)) - described):
-            raise JobRefused(f"{self.operation.label}: no parameter describes {', '.join(missing)} in the path")
+            raise JobRefused(f"{self.operation.label}: `parameters` doesn't describe {', '.join(missing)} in the path")
         return bindings
 
     def body(self) -> BodyBinding | None:
@@ -128,9 +128,7 @@ class Arguments:
             self._required.append(argument)
 
     def _declared(self) -> Iterator[tuple[Any, JsonObject]]:
-        """Yields each parameter as a parsed model and as the raw object. The operation's parameters override the
-        path's.
-        """
+        """Yields each parameter as a parsed model and as the raw object, the operation's instead of the path's."""
         found: dict[tuple[str, str], tuple[Any, JsonObject]] = {}
         document = self.operation.document
         for holder in (self.operation.item, self.operation.raw):
