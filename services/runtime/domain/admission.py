@@ -82,7 +82,7 @@ class SessionState:
 
 
 class Excess(NamedTuple):
-    """The number of sessions above a company's limit (``by``), and the error for its callers."""
+    """The number of sessions above a company's limit (``by``), and the error for callers."""
 
     by: int
     error: QuotaExceeded

@@ -61,7 +61,7 @@ def places_of(messages: Sequence[Message]) -> int:
 
 
 def valid_new_id(session_id: str) -> str:
-    """Returns the ID of a new session. Raises ValidationFailed if it's invalid."""
+    """Returns the ID. Raises ValidationFailed if no new session can have it."""
     if not is_id(session_id):
         raise ValidationFailed("Invalid session ID. Use a UUID.")
     return session_id

@@ -49,8 +49,7 @@ Part = TextPart | ImagePart | ArtifactPart
 class ToolCall:
     """A tool call that a model requested. `id` is unique within the turn.
 
-    With a `validation_error`, the arguments weren't a JSON object. The call isn't made, and the model receives the
-    error.
+    If `validation_error` is set, the call isn't made, and the model receives the error.
     """
 
     id: str
@@ -109,7 +108,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome of a tool call, which is `unknown` if a crash lost it and the tool isn't safe to repeat."""
+    """The outcome of a tool call, which is `unknown` after a crash if the tool isn't safe to repeat."""
 
     call_id: str
     name: str

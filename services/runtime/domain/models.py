@@ -158,7 +158,7 @@ class ModelCatalogue(Protocol):
         """Returns all known providers, whether or not they're configured."""
 
     def require(self, model: str) -> ModelInfo | None:
-        """Returns the model if it's listed, or None if it may exist. Raises ModelUnknown or ModelNotConfigured."""
+        """Returns the listed model, or None for an unlisted one. Raises ModelUnknown or ModelNotConfigured."""
 
     def require_vision(self, model: str) -> None:
         """Raises VisionNotSupported if `model` is known to only accept text. Unlisted models are allowed."""

@@ -70,8 +70,7 @@ class LeaseReclaimer(Protocol):
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
         """Returns the live turns. A turn is overdue ``overdue_grace`` seconds after its deadline.
 
-        ``unknown`` turns count as orphaned: a commit's acknowledgement was lost, so this worker holds but doesn't run
-        them.
+        ``unknown`` turns are claimed by this worker but don't run, because of a lost acknowledgement. They're orphaned.
         """
 
     async def open_waits(self) -> int: ...

@@ -79,7 +79,7 @@ class SessionWriter(Protocol):
         """Returns the turn's position in the session, or None if the session contains none of the turn's messages."""
 
     async def fork(self, fork: Fork) -> ForkedSession | None:
-        """Adds the session with copies of the completed turns' messages. Returns None if that's impossible."""
+        """Adds the session with the completed turns' messages. Returns None if the ID or the source can't be used."""
 
     async def find(self, session_id: str) -> LockedSession | None:
         """Returns the session without locking it."""
@@ -118,7 +118,7 @@ class SessionWriter(Protocol):
         """Returns whether a worker is still executing one of the session's turns."""
 
     async def deletion(self, session_id: str) -> MessageContext | None:
-        """Locks the session and returns the context passed to ``mark_deleting``, or None if it isn't being deleted."""
+        """Locks the session. Returns the context passed to ``mark_deleting``, or None if that wasn't called."""
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
         """Returns whether the company has deleted the session and the tombstone still exists."""

@@ -168,7 +168,7 @@ class OpenAICompatible:
             except ModelFailed as failure:
                 if not _is_about_format(failure):
                     raise
-                # Old models and some schemas aren't supported. Retry with the schema in the prompt.
+                # Some models and schemas aren't supported. Retry with the schema in the prompt.
         return await self._send(encode_request(request, name, stream=stream), on_text)
 
     async def _send(self, body: bytes, on_text: OnText | None) -> ModelAnswer:

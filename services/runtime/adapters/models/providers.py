@@ -102,8 +102,7 @@ def model_providers(
 ) -> ModelProviders:
     """Creates all known providers from their usual environment variables, such as `OPENAI_API_KEY`.
 
-    `builtin_delay` delays the built-in model, and `timeout` limits calls to others, in seconds. The caller closes
-    `session`.
+    `builtin_delay` and `timeout`, which limits the other models' calls, are in seconds. The caller closes `session`.
     """
     # The built-in model chooses its tool calls by fixed rules.
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]

@@ -1,4 +1,4 @@
-"""Translates conversations to and from pydantic-ai's types. Import it lazily, because pydantic-ai takes seconds."""
+"""Translates conversations to and from pydantic-ai's types. Import this module lazily: pydantic-ai takes seconds."""
 
 from dataclasses import replace
 from typing import Any, Final, cast

@@ -47,7 +47,7 @@ def _emit(text: str, on_text: OnText) -> None:
 
 
 def _own(message: Message, model: str) -> Message:
-    """Returns the message without the provider data of models other than `model`."""
+    """Returns the message without provider data that `model` didn't produce."""
     if not isinstance(message, AssistantMessage):
         return message
     data: Mapping[str, Any] = message.provider_data or {}

@@ -71,8 +71,7 @@ class ContextBuilder:
         self._clock = clock
 
     async def build(self, task: AgentTask) -> ModelContext:
-        """Builds the context for a task. Raises ServiceUnavailable, and NotFound if one of the question's files is
-        missing.
+        """Builds the context for a task. Raises ServiceUnavailable, or NotFound if a file of the question is missing.
 
         Raises ValidationFailed if a conversation is too long but must be complete.
         """

@@ -63,7 +63,7 @@ class CalledTools:
 
 
 class ToolCaller:
-    """Makes turns' tool calls, at most `concurrency` per turn, with results of `longest_output` characters."""
+    """Makes tool calls, at most `concurrency` at a time per turn. Cuts results to `longest_output` characters."""
 
     def __init__(self, tries: ToolTries | None = None, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
         self._tries = tries or ToolTries()

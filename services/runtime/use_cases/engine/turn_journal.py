@@ -35,8 +35,7 @@ class TurnWatch:
 class DeltaStream:
     """Streams a turn's text: the first piece immediately, and then the text of each linger period.
 
-    Offsets count characters of a step's text, so that readers can detect losses. Nothing is sent before the claim
-    commits.
+    Offsets count characters of a step's text, so that readers can detect losses.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 def wanted_calls(
     question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
 ) -> list[tuple[str, JsonObject]]:
-    """Returns the calls that answer `question`, using only the offered tools. With `files`, it never searches."""
+    """Returns the calls to offered tools that answer `question`. With `files`, search tools aren't called."""
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
     calls: list[tuple[str, JsonObject]] = []

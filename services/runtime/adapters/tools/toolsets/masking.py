@@ -19,7 +19,7 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 
 @dataclass(frozen=True, slots=True)
 class MaskedConnector:
-    """Wraps a ToolsetConnector and masks the toolset's secrets, also in errors' causes."""
+    """Wraps a ToolsetConnector and masks the toolset's secrets in results, errors and logs."""
 
     connector: ToolsetConnector
     secrets: ToolsetSecrets

@@ -95,6 +95,6 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(value: bytes, before: int) -> str:
-    """Returns the Base64 characters that depend only on `value`, with ``before`` bytes before it, modulo 3."""
+    """Returns the Base64 characters that depend only on `value`, if ``before`` bytes (modulo 3) precede it."""
     encoded = base64.b64encode(b"\0" * before + value).decode()
     return encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]

@@ -128,7 +128,7 @@ class Arguments:
             self._required.append(argument)
 
     def _declared(self) -> Iterator[tuple[Any, JsonObject]]:
-        """Yields each parameter as a parsed model and as the raw object, the operation's instead of the path's."""
+        """Yields each parameter, parsed and raw. The operation's parameters override the path's."""
         found: dict[tuple[str, str], tuple[Any, JsonObject]] = {}
         document = self.operation.document
         for holder in (self.operation.item, self.operation.raw):
