@@ -69,6 +69,6 @@ def _checked(price: Decimal) -> Decimal:
     exponent = price.as_tuple().exponent
     if not price.is_finite() or not 0 <= price <= _HIGHEST or not isinstance(exponent, int) or -exponent > _PLACES:
         raise ValidationFailed(
-            f"Invalid price. Use a decimal from 0 to {_HIGHEST:,} with up to {_PLACES} decimal places."
+            f"Invalid price. Use a decimal from 0 to {_HIGHEST:,} with at most {_PLACES} decimal places."
         )
     return price

@@ -145,7 +145,7 @@ class Webhooks:
         webhook = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
         secret, ends = _stored(command.secret, webhook.id, now), now + timedelta(seconds=command.grace_seconds)
         if not await writer.replace_secret(secret, old_expires_at=ends, most=MOST_SECRETS):
-            raise Conflict(f"The webhook already has {MOST_SECRETS} valid secrets. Wait until one of them expires.")
+            raise Conflict(f"The webhook already has {MOST_SECRETS} valid secrets. Wait until one expires.")
         _emit_updated(transaction, webhook, secret.id)
 
     async def send_test(self, transaction: Transaction, command: SendTestEvent, context: CommandContext) -> None:

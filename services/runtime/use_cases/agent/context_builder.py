@@ -170,7 +170,7 @@ class _FileReader:
             return [name]
         if self.images == 0 or facts.size > self.image_bytes:
             if facts.artifact_id in self.asked or self.task.request.whole_history:
-                most = f"the newest {self.limits.images} images with up to {self.limits.image_bytes:,} bytes in total"
+                most = f"the newest {self.limits.images} images, at most {self.limits.image_bytes:,} bytes in total"
                 self.warnings.append(f"the image {facts.name} was omitted: a model only receives {most}")
             return [name]
         content = await self.artifacts.content(self.task.session_id, facts.artifact_id, self.task.caller)

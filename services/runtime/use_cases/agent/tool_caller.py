@@ -46,8 +46,8 @@ class ArgumentSchemas:
 
 
 OUTCOME_UNKNOWN = (
-    "The service was interrupted during this call. It's unknown whether the call was executed, and it isn't safe "
-    "to repeat it. Tell the user, or check the outcome in another way."
+    "The service was interrupted during this call. It's unknown whether the call was executed. Repeating the "
+    "call isn't safe. Tell the user, or check the outcome in another way."
 )
 
 

@@ -157,7 +157,7 @@ async def test_a_bitmap_is_given_as_png(artifacts: FakeArtifacts) -> None:
 async def test_images_beyond_the_limits_are_named_where_they_were_asked_about(artifacts: FakeArtifacts) -> None:
     pictures = [artifacts.put(f"p{number}.png", b"x" * 100) for number in range(4)]
     task = asking("And these?", *pictures[1:], history=talked_about(pictures[0]))
-    most = "a model only receives the newest 20 images with up to 250 bytes in total"
+    most = "a model only receives the newest 20 images, at most 250 bytes in total"
     for whole, omitted in ((False, (1,)), (True, (1, 0))):
         asked = replace(task, request=TurnRequest(whole_history=whole))
         _, warnings = await given(artifacts, asked, ContextLimits(image_bytes=250))
