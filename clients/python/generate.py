@@ -2,8 +2,8 @@
 
     python clients/python/generate.py          # from the project's root
 
-Responses become pydantic models. They have no constraints, and keep fields that a newer service adds. Request bodies
-become typed dictionaries. Each operation becomes a method of the resource named in its operation ID.
+Responses become pydantic models, and request bodies become typed dictionaries. Each operation becomes a method of the
+resource named in its operation ID.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RENAMED: Final = {"from": "begin", "to": "end"}
 """Fields renamed because `from` is a Python keyword."""
 _ERRORS: Final = {"permission_error": "PermissionDeniedError", "timeout_error": "ServiceTimeoutError"}
 """Errors renamed because Python has a built-in error of that name."""
-# The service allows two minutes for the call of a tool, which must not run twice.
+# A tool call can take two minutes, and must not run twice.
 _OPTIONS: Final = {"toolsets.call": {"repeat": "'unless_sent'", "timeout": "180.0"}}
 _UPLOAD: Final = {"summary": "Upload a file of up to 50 MiB, given as a path, bytes or an open file"}
 _SAVED: Final = "The file appears once it's complete. Returns its size in bytes."
@@ -67,7 +67,7 @@ _MODEL: Final = '''
 class Model(BaseModel):
     """The base class of responses. Fields that a newer service adds are kept as attributes."""
 
-    # Models are built on first use: a program needs few of them, and starts faster without the others.
+    # Models are built on first use, so that programs start faster.
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=(), defer_build=True)
 
 '''
@@ -169,7 +169,6 @@ def _initializer(*names: str) -> str:
 
 
 def _method(document: Schema, method: str, path: str, described: Schema) -> str:
-    """Returns the source of an operation's method."""
     resource, verb = described["operationId"].split(".")
     types = _Types(document["components"]["schemas"], is_answer=True, inline="schemas.")
     sent_types = _Types(types.schemas, is_answer=False, inline="schemas.")
@@ -241,7 +240,7 @@ def _place(path: str, resource: str) -> tuple[str, list[str]]:
 def _body(types: _Types, resource: str, contents: Schema) -> tuple[list[str], list[str], dict[str, str]]:
     """Returns a method's positional and named parameters for a request body, and the options of its ``Request``.
 
-    The parameters are the body's fields. A single field is a positional parameter.
+    A body's only field is a positional parameter.
     """
     if "multipart/form-data" in contents:
         options = {"upload": "Upload(file, name)", "timeout": "TRANSFER_SECONDS"}
@@ -274,8 +273,8 @@ def _docstring(described: Schema) -> str:
 class _Types:
     """Renders schemas as annotations. Constraints are omitted, because the service checks them.
 
-    In responses, an enumeration is a string at run time, because a newer service may add values. ``inline`` is the
-    prefix of class names in signatures, where enumerations are literals.
+    In responses, an enumeration is a string at run time, because a newer service may add values. In signatures,
+    enumerations are literals, and ``inline`` is the prefix of class names.
     """
 
     def __init__(self, schemas: dict[str, Schema], *, is_answer: bool, inline: str = "") -> None:
@@ -317,7 +316,7 @@ class _Types:
     def _of_named(self, name: str) -> str:
         if "enum" in self.schemas[name]:
             return self._enumeration(name, self.schemas[name]["enum"])
-        # A request's part, such as a configuration, is returned as it was sent.
+        # A part of a request, such as a configuration, is returned as it was sent.
         return "dict[str, Any]" if self._is_answer and _is_strict(self.schemas[name]) else self._inline + name
 
     def _enumeration(self, name: str, values: list[str]) -> str:

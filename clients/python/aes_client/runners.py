@@ -1,4 +1,4 @@
-"""The blocking and the asynchronous runner, which execute the steps of flows and contain no other logic."""
+"""The blocking and the asynchronous runner of flows."""
 
 from __future__ import annotations
 
