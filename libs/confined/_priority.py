@@ -15,7 +15,7 @@ _SESSION: Final = Path("/proc/self/autogroup")
 def lower_priority() -> None:
     """Reduces this process to a third of other processes' CPU share when CPU is scarce.
 
-    Other processes of its session aren't affected. Does nothing if the system forbids it.
+    Does nothing if the system forbids it.
     """
     with suppress(OSError):
         os.nice(_NICENESS)
