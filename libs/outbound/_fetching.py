@@ -61,7 +61,7 @@ class GuardedHttp:
         await self._pools.close()
 
     def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Sends a GET request and follows redirects. Raises FetchRefused, also if the target can't be reached."""
+        """Sends a GET request and follows redirects. Raises FetchRefused and FetchFailed."""
         return self.request("GET", address)
 
     @asynccontextmanager
@@ -74,7 +74,7 @@ class GuardedHttp:
         body: bytes | None = None,
         pool: Hashable | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Sends a request and follows redirects. Raises FetchRefused, also if the target can't be reached.
+        """Sends a request and follows redirects. Raises FetchRefused and FetchFailed.
 
         Requests with the same ``pool`` reuse connections, and requests without a pool use new ones. If a reused
         connection turns out to be closed, the request is sent again, so only idempotent calls can use a pool.

@@ -27,7 +27,7 @@ class UnusableUrl(ValueError):
 
 def parse_url(address: str, base: URL | None = None) -> URL:
     """Parses an http or https URL, which can be relative to ``base``. Raises UnusableUrl."""
-    # The parser silently drops or quotes these, so the called URL would differ from the stored one. Some redirects
+    # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirects may
     # contain spaces.
     if base is None and any(character.isspace() or unicodedata.category(character) == "Cc" for character in address):
         raise UnusableUrl("a URL can't contain spaces, line breaks or control characters")

@@ -31,7 +31,7 @@ class LeasedWork(Generic[Job]):
     async def __call__(self) -> int:
         """Claims and runs jobs until none are waiting. Returns the number of jobs claimed.
 
-        Raises an error of ``claim`` once the running jobs have ended.
+        If ``claim`` fails, its error is raised once the running jobs have ended.
         """
         running: dict[asyncio.Task[None], Job] = {}
         count = 0

@@ -29,7 +29,7 @@ class Source:
 
     Once the ``Location`` header names the turn, the stream resumes from the turn's events. Until then, the client
     retries the request with the same idempotency key, which continues the same turn. ``stayed`` is true if the last
-    connection received data for at least ten seconds.
+    connection was still receiving data after ten seconds.
     """
 
     request: Request[Any]

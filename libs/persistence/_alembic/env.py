@@ -34,7 +34,7 @@ def limit_waits(connection: Connection) -> None:
 
 
 with engine.connect() as connection:
-    # If a revision kept its locks while the next one waits, they would deadlock with the running release.
+    # A revision that kept its locks while the next one waits would deadlock with the running release.
     context.configure(
         connection=connection,
         target_metadata=MetaData(naming_convention=NAMING_CONVENTION),
