@@ -29,10 +29,7 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
 
 
 def configuration_of(assistant: Json, to: Destination, model: str | None) -> Json:
-    """Returns the agent's configuration for an assistant.
-
-    Graphs define their own settings; these are the usual names.
-    """
+    """Returns the agent's configuration for an assistant. Recognizes settings by their usual names."""
     given = {**(assistant.get("config") or {}).get("configurable", {}), **(assistant.get("context") or {})}
     prompt = next((given[name] for name in PROMPTS if isinstance(given.get(name), str)), "")
     named = next((given[name] for name in MODELS if isinstance(given.get(name), str)), None)
