@@ -57,7 +57,7 @@ class Upload:
         return file
 
     async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-        """Keeps the files' bytes after the commit. Returns the files with the IDs of the blobs to reference.
+        """Keeps the files' blobs. Returns the files with the IDs of the blobs to reference.
 
         Raises ``Conflict`` if the collector has abandoned an upload in the meantime.
         """
@@ -135,7 +135,7 @@ class Blobs:
 async def checked_pieces(
     name: str, pieces: AsyncIterator[bytes], check_head: Callable[[bytes], None], *, head_bytes: int, max_bytes: int
 ) -> AsyncIterator[bytes]:
-    """Yields the pieces of a file. The first piece has at least ``head_bytes``, or the whole of a shorter file.
+    """Yields the pieces of a file. The first piece has at least ``head_bytes``, unless the file is shorter.
 
     Raises the errors that ``check_head`` raises for the first piece, ``TooLarge``, and ``ValidationFailed`` if the file
     is empty.

@@ -39,7 +39,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class UploadKey:
-    """The idempotency key of an upload. A key is unique within a user and ``scope``, such as a company."""
+    """The idempotency key of an upload. Keys are unique for each user and ``scope``, such as a company."""
 
     scope: str
     user_id: str

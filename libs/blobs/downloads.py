@@ -38,8 +38,7 @@ async def download(request: Request, file: Stored, open_pieces: OpenPieces, *, i
     if want.length == 0:
         return Response(status_code=want.status, headers=headers)
     pieces = await open_pieces(start=want.start, length=want.length)
-    # The type is set as a header, since Starlette would add a charset to text types, and the file's encoding is
-    # unknown.
+    # Starlette would add a charset to text types, but the file's encoding is unknown.
     return StreamingResponse(pieces, want.status, {**headers, "Content-Type": file.content_type})
 
 

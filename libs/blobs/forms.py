@@ -43,7 +43,7 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def boundary_of(content_type: str) -> str:
-    """Returns the boundary of a multipart form. Raises ``UnsupportedMediaType`` if the body isn't one."""
+    """Returns the boundary of a multipart form. Raises ``UnsupportedMediaType`` for another content type."""
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))
     is_readable = 0 < len(boundary) <= _BOUNDARY_BYTES and boundary.isascii() and boundary.isprintable()
@@ -67,7 +67,7 @@ async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIter
 async def without_fields(
     body: AsyncIterator[bytes], content_type: str, take: Callable[[str, str], None]
 ) -> AsyncIterator[bytes]:
-    """Yields the bytes of the form with only its files.
+    """Yields the form's bytes, reduced to the files.
 
     ``take`` receives the name and value of each other field, and the name of each file. Raises ``InvalidRequest`` for a
     malformed body, ``TooLarge`` for a field over 10 KB, and the errors of ``take``.

@@ -1,4 +1,4 @@
-"""Detects the encoding of text files from byte order marks, declarations in the text, and byte patterns."""
+"""Detects the encoding of text files."""
 
 import codecs
 import re

@@ -112,7 +112,7 @@ class GuardedHttp:
     async def read_beginning(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
         """Returns the body up to the size limit, and whether that's all. Raises FetchRefused for a compressed body."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise FetchRefused("the content is compressed although an uncompressed response was requested")
+            raise FetchRefused("the response is compressed, but only uncompressed responses are accepted")
         body = bytearray()
         async for piece in response.content.iter_any():
             body += piece

@@ -228,9 +228,9 @@ class Holders(Protocol):
         """Returns the numbers of the processes that hold at least one lease."""
 
     async def free(self, numbers: Collection[int]) -> int:
-        """Ends the leases of these processes and requeues their work. The interrupted runs count as attempts.
+        """Ends the leases of these processes and requeues their work. Returns the number of affected rows.
 
-        Returns the number of affected rows.
+        The interrupted runs count as attempts.
         """
 
 

@@ -101,5 +101,5 @@ def _parse(text: str) -> dict[str, dict[str, int | None]]:
             if name not in LIMITS:
                 raise ValueError(f"unknown limit {name}; use one of: {', '.join(LIMITS)}")
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-                raise ValueError(f"the limit {name} must be a whole number of 0 or more")
+                raise ValueError(f"the limit {name} must be a whole number, 0 or more")
     return {company: {name: limit or None for name, limit in limits.items()} for company, limits in given.items()}

@@ -22,7 +22,7 @@ class SecretUnreadable(Exception):
 
 
 class SecretCipher:
-    """AES-256-GCM. The first key encrypts, and every key decrypts.
+    """An AES-256-GCM cipher with several keys. The first key encrypts, and every key decrypts.
 
     A ciphertext consists of a format byte, the key's ID, the nonce, and the encrypted text with its tag. It can only be
     decrypted with the same ``place``, such as a table and row.

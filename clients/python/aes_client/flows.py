@@ -110,6 +110,6 @@ class Deadline:
         return longest if self._end is None else max(0.0, min(longest, self._end - time.monotonic()))
 
     def check(self, what: str, **ids: str | None) -> None:
-        """Raises ``TimeLimitReached`` if the time limit has passed. The message names ``what`` took too long."""
+        """Raises ``TimeLimitReached`` if the time limit has passed. ``what`` is the subject of the message."""
         if self._end is not None and time.monotonic() >= self._end:
             raise TimeLimitReached(f"{what} took longer than {self._seconds:g} s", **ids)

@@ -103,7 +103,7 @@ class SessionHandle(operations.Sessions[R]):
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[TurnHandle[R]]:
-        """Starts a turn in the background, and returns a handle for it once it's durably queued."""
+        """Starts a turn in the background. Returns a handle once the turn is durably queued."""
         request = self._message(content, options, correlation_id).with_key(idempotency_key)
         accepted = yield from self._send(_preferring(request, "respond-async"))
         return self.turn(accepted.turn_id)
@@ -192,7 +192,7 @@ class Sessions(Resource[R]):
         tools: Tools = (),
         idempotency_key: str | None = None,
     ) -> Flow[SessionHandle[R]]:
-        """Creates a session with a stored agent, specified by ID or key, or with an agent configuration.
+        """Creates a session with a stored agent (``agent_id`` or ``agent_key``) or an agent configuration.
 
         ``messages`` is a conversation to import, oldest message first. ``tools`` are functions that the agent can call.
         With ``config``, the client adds the tools to the configuration's ``client_tools``. Without ``config``, the
