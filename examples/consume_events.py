@@ -26,7 +26,7 @@ try:
     from aiokafka import AIOKafkaConsumer, ConsumerRecord
     from aiokafka.errors import KafkaError
 except ModuleNotFoundError:
-    sys.exit("Error: the package aiokafka is missing. Use the project's Python, which has it: .aes/venv/bin/python")
+    sys.exit("Error: the package aiokafka is missing. Use the project's Python: .aes/venv/bin/python")
 
 EVENT_TOPICS = (
     "runtime-events",

@@ -15,7 +15,7 @@ from typing import Any
 try:
     from aes_client import AesError, Client, RetryPolicy
 except ModuleNotFoundError:
-    sys.exit("Error: the service's client is missing. Install it with: pip install ./clients/python")
+    sys.exit("Error: the package aes-client is missing. Install it with: pip install ./clients/python")
 
 Json = dict[str, Any]
 # The service accepts up to 512 KiB in the body that creates a session.

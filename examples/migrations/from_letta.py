@@ -84,7 +84,7 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
     if tool["tool_type"] in BUILT_IN:
         return None
     if tool["tool_type"] != "custom":
-        to.say(f"Tool {tool['name']} has type {tool['tool_type']}. Create a toolset for it: docs/how-to/tools.md.")
+        to.say(f"Tool {tool['name']}: not moved. Create a toolset for type {tool['tool_type']}: docs/how-to/tools.md.")
         return None
     schema = tool.get("json_schema") or {}
     to.say(f"Tool {tool['name']} is now a client tool. Run its code in your program.")
