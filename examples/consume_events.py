@@ -1,11 +1,11 @@
-"""Follows the events with a correlation ID, as any program outside the service can.
+"""Follows the events with a correlation ID.
 
-Reads the event topics with its own consumer group. Requires only aiokafka:
+Requires only aiokafka:
 
     python examples/consume_events.py --bootstrap-servers 127.0.0.1:9092 --correlation-id my-request-1 --from-beginning
 
-If Kafka requires a password, set `--username` and the variable KAFKA_PASSWORD, which doesn't appear in process lists.
-If it requires TLS, set `--ca-file`. For the embedded stack's Kafka, use the port that `./aes status` shows:
+If Kafka requires a password, set `--username` and the variable KAFKA_PASSWORD. If Kafka requires TLS, set `--ca-file`.
+For the embedded stack's Kafka, use the port that `./aes status` shows:
 
     export KAFKA_PASSWORD=$(cat .aes/kafka-password)
     python examples/consume_events.py --username aes --mechanism PLAIN --bootstrap-servers 127.0.0.1:PORT …
@@ -26,7 +26,7 @@ try:
     from aiokafka import AIOKafkaConsumer, ConsumerRecord
     from aiokafka.errors import KafkaError
 except ModuleNotFoundError:
-    sys.exit("Error: the package aiokafka is missing. Use the project's Python, which has it: .aes/venv/bin/python")
+    sys.exit("Error: the package aiokafka is missing. Use the project's Python: .aes/venv/bin/python")
 
 EVENT_TOPICS = (
     "runtime-events",
@@ -42,7 +42,7 @@ LONGEST_SUMMARY = 100
 
 
 class CannotFollow(Exception):
-    """The events can't be followed. The message is shown to the user."""
+    """The events can't be followed."""
 
 
 def arguments() -> argparse.Namespace:
@@ -64,10 +64,7 @@ def arguments() -> argparse.Namespace:
 
 
 def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
-    """Returns the consumer's options for a broker that requires credentials or TLS.
-
-    Raises ``CannotFollow`` if the CA file can't be read.
-    """
+    """Returns the consumer's security options. Raises ``CannotFollow`` if the CA file can't be read."""
     given: dict[str, Any] = {}
     if ca_file:
         try:
@@ -87,7 +84,7 @@ def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> d
 
 
 async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None:
-    """Connects to Kafka and subscribes to the event topics that exist. Raises ``CannotFollow`` if that fails."""
+    """Connects to Kafka and subscribes to the event topics that exist. Raises ``CannotFollow``."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await consumer.start()
@@ -138,7 +135,7 @@ def in_time_order(batches: Iterable[list[ConsumerRecord]]) -> list[tuple[dict[st
 
 
 def line(headers: dict[str, str], value: bytes) -> str:
-    """Formats an event: its time, its service, its short type such as ``turn.completed``, and a summary."""
+    """Formats an event's time, service, short type such as ``turn.completed``, and summary."""
     parts = headers["ce_type"].split(".")
     service, name = (parts[1], ".".join(parts[2:-1])) if len(parts) > 3 else ("?", headers["ce_type"])
     if "ce_dataref" in headers:
@@ -175,7 +172,7 @@ async def main() -> int:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_servers,
         **security(options.username, options.ca_file, options.mechanism),
-        # A consumer group of its own doesn't take messages from other readers.
+        # With a new consumer group, the program doesn't take events from other consumers.
         group_id=f"{options.prefix}{options.group}{uuid.uuid4()}",
         auto_offset_reset="earliest" if options.from_beginning else "latest",
         enable_auto_commit=False,
@@ -202,6 +199,6 @@ if __name__ == "__main__":
     try:
         sys.exit(asyncio.run(main()))
     except CannotFollow as problem:
-        sys.exit(f"error: {problem}")
+        sys.exit(f"Error: {problem}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -20,14 +20,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-# The service sends a comment after 15 s without an event. Longer silence means that the connection is lost.
+# The service sends a comment after 15 s without an event, so a silent connection is lost.
 SILENCE_SECONDS = 40
 LOST = (URLError, http.client.HTTPException, OSError, socket.timeout)
 AGAIN = (429, 502, 503, 504)
 
 
 def follow(base_url: str, api_key: str, query: dict[str, str], after: str | None) -> Iterator[dict[str, Any]]:
-    """Yields events until the caller stops iterating. Raises HTTPError if the service rejects the request."""
+    """Yields events indefinitely. Raises HTTPError if the service rejects the request."""
     last_id, pause = after, 0.5
     while True:
         headers = {"x-api-key": api_key, "accept": "text/event-stream"}

@@ -27,7 +27,7 @@ REMEMBERED = 100_000
 
 
 class Inbox:
-    """Remembers the IDs of processed events."""
+    """The IDs of processed events."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -54,9 +54,9 @@ class Receiver(ThreadingHTTPServer):
         self.until = until
 
     def verified(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-        """Returns the content of a delivery whose signature is valid.
+        """Returns a delivery's content. Raises WebhookVerificationError.
 
-        Raises WebhookVerificationError unless one of the secrets signed it within the last five minutes.
+        The delivery must have been signed with one of the secrets within the last five minutes.
         """
         for verifier in self.verifiers:
             try:

@@ -1,7 +1,6 @@
 """Talks to an agent with two tools: one needs a person's approval, and the other is a function of this program.
 
-After a lost connection or a restart of the service, the program repeats the same request, so nothing is lost. It
-requires only Python:
+After a lost connection, the program retries the same request, so nothing is lost. It requires only Python:
 
     AES_API_KEY=… python examples/run_client_tools.py http://127.0.0.1:8080 \
         "What is 3 * 245, and how many free seats does crossing 4711 have?"
@@ -44,10 +43,7 @@ class Service:
         self._api_key = api_key
 
     def post(self, path: str, body: bytes, *, kind: str = "application/json") -> dict[str, Any]:
-        """Sends a request until it succeeds. Its idempotency key makes retries safe.
-
-        Raises HTTPError if the service rejects the request.
-        """
+        """Sends a request until it succeeds, with one idempotency key. Raises HTTPError if the service rejects it."""
         return self.post_again(path, body, str(uuid.uuid4()), kind=kind)
 
     def post_again(self, path: str, body: bytes, key: str, *, kind: str = "application/json") -> dict[str, Any]:
@@ -71,7 +67,7 @@ class Service:
 
 
 def ask(service: Service, session: str, question: str, allows: Callable[[str], bool]) -> str:
-    """Returns the agent's reply. Until the turn completes, resolves the actions that it requires."""
+    """Returns the agent's reply. Meanwhile, resolves the actions that the turn requires."""
     message, key = json.dumps({"content": question}).encode(), str(uuid.uuid4())
     while True:
         answer = service.post_again(f"/runtime/{session}/execute/", message, key)

@@ -1,7 +1,7 @@
 """The service as the destination of a migration, which creates each object once.
 
-A ledger next to the export records the new ID of each object, so a second run moves only new objects. If the program
-stops before it records an object, the next run sends the same idempotency key, which is derived from the old ID.
+A ledger next to the export records the new ID of each object, so a second run moves only new objects. Idempotency keys
+are derived from old IDs, in case the program stops before it records an object.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 try:
     from aes_client import AesError, Client, RetryPolicy
 except ModuleNotFoundError:
-    sys.exit("Error: the service's client is missing. Install it with: pip install ./clients/python")
+    sys.exit("Error: the package aes-client is missing. Install it with: pip install ./clients/python")
 
 Json = dict[str, Any]
 # The service accepts up to 512 KiB in the body that creates a session.
@@ -32,17 +32,16 @@ class Destination:
         self._entries: dict[str, str] = json.loads(ledger.read_text()) if ledger.exists() else {}
 
     def say(self, text: str) -> None:
-        """Prints a line about a moved object or a feature without an equivalent."""
         print(text)
 
     def agent(self, old_id: str, configuration: Json) -> str:
         return self._posted("agent", old_id, "/agent/", configuration)
 
     def session(self, old_id: str, beginning: Json, messages: Sequence[Json]) -> str:
-        """Creates an agent's session with as many of the newest messages as fit into a request."""
+        """Creates a session with as many of the newest messages as fit into a request."""
         kept = newest(messages)
         if left_out := len(messages) - len(kept):
-            self.say(f"Session {old_id}: it's too long, so its oldest messages were left out ({left_out}).")
+            self.say(f"Session {old_id}: left out the oldest messages ({left_out}), because the session is too long.")
         return self._posted("session", old_id, "/sessions/", {**beginning, "messages": kept}, "session_id")
 
     def file(self, old_id: str, name: str, content: bytes) -> str:
@@ -50,7 +49,7 @@ class Destination:
         return self._once("file", old_id, lambda key: upload(content, name=name, idempotency_key=key).id)
 
     def knowledge_base(self, old_id: str, name: str, file_ids: Sequence[str]) -> str:
-        """Creates a collection of the files and a knowledge base for it, whose ingestion starts immediately."""
+        """Creates a knowledge base of the files, which are in a new collection. Ingestion starts immediately."""
         collection = self._posted("collection", old_id, "/collections/", {"name": name})
         if file_ids:
             place = f"/collections/{collection}/files/"
@@ -74,7 +73,7 @@ class Destination:
 
 
 def newest(messages: Sequence[Json]) -> list[Json]:
-    """Returns the latest part of a conversation that fits into a request and starts with a user message."""
+    """Returns the newest messages that fit into a request. The first one is a user message."""
     size, first = 0, len(messages)
     while first > max(0, len(messages) - MOST_MESSAGES):
         size += len(json.dumps(messages[first - 1]))
@@ -87,10 +86,7 @@ def newest(messages: Sequence[Json]) -> list[Json]:
 
 
 def answered(messages: Sequence[Json]) -> list[Json]:
-    """Returns the messages without unanswered tool calls and without results that belong to no call.
-
-    Models reject both.
-    """
+    """Returns the messages without calls that have no result, and results that have no call. Models reject those."""
     results = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     called: set[str] = set()
     kept: list[Json] = []
@@ -109,7 +105,7 @@ def answered(messages: Sequence[Json]) -> list[Json]:
 
 
 def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
-    """Returns a message's content as text, or as blocks if some of them aren't text."""
+    """Returns text if all blocks are text."""
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     if any(block["type"] != "text" for block in kept):
         return kept
@@ -117,7 +113,7 @@ def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
 
 
 def provider_model(name: str, default_provider: str = "openai") -> str:
-    """Converts a model's name to ``provider:name``."""
+    """Returns ``provider:name``."""
     provider, slash, model = name.partition("/")
     if ":" in name.partition("/")[0]:
         return name
@@ -125,7 +121,7 @@ def provider_model(name: str, default_provider: str = "openai") -> str:
 
 
 def run(description: str, move: Callable[[Json, Destination, argparse.Namespace], None]) -> None:
-    """Parses a migration's command line and runs the migration."""
+    """Runs a migration from the command line."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
     parser.add_argument("export", type=Path, help="export file")

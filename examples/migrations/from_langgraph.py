@@ -29,16 +29,13 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
 
 
 def configuration_of(assistant: Json, to: Destination, model: str | None) -> Json:
-    """Returns the agent's configuration for an assistant.
-
-    Graphs define their own settings; these are the usual names.
-    """
+    """Returns the agent's configuration for an assistant. Recognizes settings by their usual names."""
     given = {**(assistant.get("config") or {}).get("configurable", {}), **(assistant.get("context") or {})}
     prompt = next((given[name] for name in PROMPTS if isinstance(given.get(name), str)), "")
     named = next((given[name] for name in MODELS if isinstance(given.get(name), str)), None)
     if left_out := sorted(set(given) - {*PROMPTS, *MODELS, "temperature"}):
         to.say(f"Assistant {assistant['assistant_id']}: left out {', '.join(left_out)}.")
-    to.say(f"Assistant {assistant['assistant_id']}: move graph {assistant['graph_id']}'s code as the guide describes.")
+    to.say(f"Assistant {assistant['assistant_id']}: to move the code of graph {assistant['graph_id']}, see the guide.")
     config: Json = {"model": model or (provider_model(named) if named else "builtin:extractive")}
     if isinstance(given.get("temperature"), int | float):
         config["temperature"] = given["temperature"]

@@ -1,4 +1,4 @@
-"""Moves the agents of a Letta agent file (`.af`) to the service, with memory blocks, tools, sources and conversations.
+"""Moves agents from a Letta agent file (`.af`) to the service, with memory blocks, tools, sources and conversations.
 
     AES_API_KEY=… python examples/migrations/from_letta.py http://127.0.0.1:8080 examples/migrations/letta-agent.af
 
@@ -29,7 +29,7 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
     tools = {tool["id"]: tool for tool in exported["tools"]}
     blocks = {block["id"]: block for block in exported["blocks"]}
     for group in exported.get("groups", []):
-        to.say(f"Group {group['id']}: no equivalent. Instead, give one agent the others as tools over MCP.")
+        to.say(f"Group {group['id']}: not moved. Instead, give one agent the other agents as tools over MCP.")
     revision = str(exported.get("metadata", {}).get("revision_id", ""))
     for agent in exported["agents"]:
         # Each agent file counts its IDs from 0.
@@ -48,7 +48,7 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
 
 
 def move_sources(exported: Json, to: Destination) -> dict[str, str]:
-    """Creates a knowledge base for each source. The export contains the text of the sources' files."""
+    """Creates a knowledge base for each source. Returns the IDs by source ID."""
     moved: dict[str, list[str]] = {source["id"]: [] for source in exported["sources"]}
     for file in exported["files"]:
         if not file.get("content"):
@@ -84,7 +84,7 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
     if tool["tool_type"] in BUILT_IN:
         return None
     if tool["tool_type"] != "custom":
-        to.say(f"Tool {tool['name']} has type {tool['tool_type']}. Create a toolset for it: docs/how-to/tools.md.")
+        to.say(f"Tool {tool['name']}: not moved. Create a toolset for type {tool['tool_type']}: docs/how-to/tools.md.")
         return None
     schema = tool.get("json_schema") or {}
     to.say(f"Tool {tool['name']} is now a client tool. Run its code in your program.")
@@ -96,7 +96,7 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
 
 
 def history_of(agent: Json) -> list[Json]:
-    """Returns the conversation, including tool calls and their results, but without reasoning and heartbeats."""
+    """Returns the conversation without reasoning and heartbeats."""
     messages: list[Json] = []
     for message in sorted(agent["messages"], key=lambda each: each["created_at"]):
         match message["role"]:

@@ -87,7 +87,7 @@ def move_thread(thread: Json, agents: dict[str, tuple[str, Json]], bases: dict[s
     messages = sorted(thread["messages"], key=lambda message: message["created_at"])
     spoke = [message["assistant_id"] for message in messages if message.get("assistant_id") in agents]
     if not (spoke or agents):
-        to.say(f"Thread {thread['id']}: not moved, because the export has no assistant for it.")
+        to.say(f"Thread {thread['id']}: not moved, because the export doesn't contain any assistants.")
         return
     # A thread doesn't belong to an assistant, so the last one that replied continues it.
     agent_id, configuration = agents[spoke[-1] if spoke else next(iter(agents))]

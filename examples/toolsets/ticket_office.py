@@ -2,10 +2,10 @@
 
     .aes/venv/bin/python examples/toolsets/ticket_office.py          # http://127.0.0.1:8201
 
-It shows what agents need from a service. Each Idempotency-Key creates one booking, however often the request is sent:
-the Agent Execution Service sends the same key when it retries a call. Requests need `Authorization: Bearer` with the
-key from TICKET_OFFICE_KEY, by default `berth-4711`. Toolsets reference it as a secret. tickets-openapi.yaml describes
-the service, and http-toolset.yaml defines a tool for each request.
+Each Idempotency-Key creates one booking, however often the request is sent: the Agent Execution Service sends the same
+key when it retries a call. Requests need `Authorization: Bearer` with the key from TICKET_OFFICE_KEY, by default
+`berth-4711`. Toolsets reference the key as a secret. tickets-openapi.yaml describes the service, and http-toolset.yaml
+defines a tool for each request.
 """
 
 import os
@@ -27,8 +27,6 @@ class Booking:
 
 
 class TicketOffice:
-    """The crossings with their free seats, and the bookings by ID."""
-
     def __init__(self) -> None:
         self.free = {"morning": 40, "noon": 12, "evening": 3}
         self.bookings: dict[str, Booking] = {}
@@ -40,7 +38,7 @@ class TicketOffice:
         if key is not None and key in self._by_key:
             return self._by_key[key]
         if crossing not in self.free:
-            raise LookupError(f"There is no crossing {crossing!r}. Use one of: {', '.join(self.free)}.")
+            raise LookupError(f"The crossing {crossing!r} doesn't exist. Use one of: {', '.join(self.free)}.")
         if seats > self.free[crossing]:
             raise LookupError(f"Too few free seats on the {crossing} crossing: {self.free[crossing]}.")
         self.free[crossing] -= seats
@@ -51,7 +49,7 @@ class TicketOffice:
         return booking
 
     def cancel(self, booking_id: str) -> None:
-        """Cancels a booking. Canceling it again has no effect."""
+        """Cancels a booking. Cancelling it again has no effect."""
         booking = self.bookings.pop(booking_id, None)
         if booking is not None:
             self.free[booking.crossing] += booking.seats

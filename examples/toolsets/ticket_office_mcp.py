@@ -3,8 +3,8 @@
     .aes/venv/bin/python examples/toolsets/ticket_office_mcp.py      # http://127.0.0.1:8202/mcp
 
 Annotations tell clients which calls are safe to repeat. A tool with `readOnlyHint` or `idempotentHint` is retried after
-a failure, and any other tool is called at most once. `book_seats` creates one booking per call key, so it can have
-`idempotentHint`. mcp-toolset.yaml creates a toolset for the server.
+a failure, and any other tool is called at most once. `book_seats` creates one booking per Idempotency-Key, so
+`idempotentHint` is correct. mcp-toolset.yaml creates a toolset for the server.
 """
 
 import sys

@@ -1,8 +1,7 @@
-"""Storage of uploaded bytes as blobs: one per company and content, with a database row, and deleted once unreferenced.
+"""Stores uploaded files as blobs. A company's identical files share a blob, which is deleted once unreferenced.
 
-A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`; then its row is deleted. The state is
-changed only by ``Blobs``, by ``CollectBlobs``, and by ``keep`` and ``release``, which run in the transaction that
-changes the referencing row.
+A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`; then its row is deleted. ``keep`` and
+``release`` run in the transaction that changes the referencing row.
 """
 
 from libs.blobs._collector import CollectBlobs

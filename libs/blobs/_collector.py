@@ -18,10 +18,9 @@ _log: Final = structlog.get_logger(__name__)
 class CollectBlobs:
     """Deletes unfinished uploads, and blobs that no row of the table ``owner`` references.
 
-    A blob is marked as abandoned before its objects are deleted, so that an upload that finishes in between fails. The
-    objects are deleted immediately, and again ``grace_minutes`` later, when nothing can still be writing them. Then the
-    row is deleted. Unused blobs are kept for ``keep_hours``; another upload of the same bytes reactivates them. It's
-    safe to repeat a run, to interrupt it at any point, and to run several at once.
+    A blob is first marked as abandoned, so that its upload can't complete. The blob's objects are deleted immediately,
+    and again ``grace_minutes`` later, when nothing can still be writing them. Unused blobs are kept for ``keep_hours``.
+    A run can be repeated or interrupted, and several runs can overlap.
     """
 
     database: Database
@@ -61,8 +60,7 @@ class CollectBlobs:
                 (self.keep_hours, _BATCH),
             )
             if unused := [blob_id for (blob_id,) in await found.fetchall()]:
-                # This needs a second statement to see referencing rows that were inserted before the locks were
-                # taken.
+                # Only a second statement sees referencing rows that were inserted before the locks were taken.
                 statement = f"""
                     UPDATE blobs b SET since = now(), state = CASE
                         WHEN EXISTS (SELECT FROM {self.owner} o WHERE o.blob_id = b.id) THEN 'stored' ELSE 'abandoned'

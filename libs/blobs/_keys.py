@@ -4,7 +4,7 @@ from hashlib import sha256
 
 
 def prefix_of(blob_id: str) -> str:
-    """Returns the key prefix shared by all objects of a blob, which are deleted together."""
+    """Returns the key prefix of a blob's objects."""
     return f"blobs/{blob_id}/"
 
 

@@ -31,7 +31,7 @@ class Inspection:
 
 @dataclass(slots=True)
 class Upload:
-    """The files received in one request, and which of them are kept."""
+    """The blobs received in one request, and those that a transaction kept."""
 
     blobs: "Blobs"
     company_id: str
@@ -57,7 +57,7 @@ class Upload:
         return file
 
     async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-        """Returns the files with the IDs of the blobs to reference, which stay stored after the commit.
+        """Keeps the files' blobs. Returns the files with the IDs of the blobs to reference.
 
         Raises ``Conflict`` if the collector has abandoned an upload in the meantime.
         """
@@ -68,14 +68,14 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Blobs:
-    """Receives uploaded bytes into the object store. A blob's row is inserted before its bytes are written."""
+    """Receives uploaded files. A blob's row is inserted first, so that the collector finds unfinished uploads."""
 
     database: Database
     store: ObjectStore
 
     @asynccontextmanager
     async def upload(self, company_id: str) -> AsyncIterator[Upload]:
-        """Opens an upload. When the context ends, files that were received but not kept are discarded."""
+        """Opens an upload. At the end of the context, discards the files that were received but not kept."""
         upload = Upload(self, company_id)
         try:
             yield upload
@@ -88,7 +88,7 @@ class Blobs:
     async def receive(
         self, company_id: str, name: str, content_type: str, pieces: AsyncIterator[bytes]
     ) -> ReceivedFile:
-        """Stores a file's bytes as a new blob. The collector deletes it within hours unless a transaction keeps it.
+        """Stores a file as a new blob. The collector deletes the blob within hours unless a transaction keeps it.
 
         Raises ``Conflict`` if the upload takes over two hours. Also raises ``StoreUnavailable`` and the errors of
         ``pieces``.
@@ -108,7 +108,7 @@ class Blobs:
         )
 
     async def _discard(self, blob_ids: Collection[str]) -> None:
-        """Tries to discard the blobs and logs a failure. The collector deletes any that remain."""
+        """Tries to discard the blobs, and logs a failure. The collector deletes any that remain."""
         if not blob_ids:
             return
         try:
@@ -124,8 +124,8 @@ class Blobs:
                    WHERE id = ANY (%s) AND state = 'uploading'""",
                 (blob_ids,),
             )
-            # This needs a second statement, which also sees commits whose acknowledgement was lost. It selects
-            # the blobs to keep, since the collector may have deleted the rows of the others.
+            # Only a second statement sees a commit whose acknowledgement was lost. The statement selects the blobs
+            # to keep, since the collector may have deleted the rows of the others.
             found = await connection.execute(
                 "SELECT id FROM blobs WHERE id = ANY (%s) AND state IN ('stored', 'unused')", (blob_ids,)
             )
@@ -135,10 +135,10 @@ class Blobs:
 async def checked_pieces(
     name: str, pieces: AsyncIterator[bytes], check_head: Callable[[bytes], None], *, head_bytes: int, max_bytes: int
 ) -> AsyncIterator[bytes]:
-    """Yields the pieces of an incoming file, with the first ``head_bytes`` as one piece.
+    """Yields the pieces of a file. The first piece has at least ``head_bytes``, unless the file is shorter.
 
-    Before that piece is yielded, ``check_head`` receives it, or all bytes of a shorter file. An error that it raises
-    ends the upload. Raises ``TooLarge``, or ``ValidationFailed`` if the file is empty.
+    Raises the errors that ``check_head`` raises for the first piece, ``TooLarge``, and ``ValidationFailed`` if the file
+    is empty.
     """
     size, head, is_checked = 0, bytearray(), False
     async for piece in pieces:

@@ -1,4 +1,4 @@
-"""References from a service's rows to the blobs of its files, changed in that service's transactions."""
+"""Keeps and releases the blobs that a service's rows reference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class UploadKey:
-    """The idempotency key of a user's upload. Keys are unique per user and ``scope`` (a company, or part of one)."""
+    """The idempotency key of an upload. Keys are unique for each user and ``scope``, such as a company."""
 
     scope: str
     user_id: str
@@ -49,10 +49,9 @@ class UploadKey:
 async def repeated(
     connection: Connection, key: UploadKey, files: Sequence[ReceivedFile], ids: Sequence[str]
 ) -> list[str] | None:
-    """Returns the IDs that an earlier upload with this key created.
+    """Returns the IDs that an earlier upload with this key created. If there was none, records ``ids``.
 
-    For a first upload, records ``ids`` and returns None. Waits for a concurrent upload to commit. Raises
-    ``ValidationFailed`` if the earlier upload contained other files.
+    Waits for a concurrent upload to commit. Raises ``ValidationFailed`` if the earlier upload contained other files.
     """
     content_hash = sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
     place = (key.scope, key.user_id, key.key)
@@ -70,16 +69,15 @@ async def repeated(
     if row is None:
         raise Conflict("The upload with this Idempotency-Key has just expired. Send it again.")
     if row[0] != content_hash:
-        raise ValidationFailed("The Idempotency-Key was already used with other files.")
+        raise ValidationFailed("The Idempotency-Key was already used with other files. Use a new key.")
     earlier: list[str] = row[1]
     return earlier
 
 
 async def keep(connection: Connection, company_id: str, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-    """Returns the files with the IDs of the blobs to reference.
+    """Returns the files with the IDs of the blobs to reference. Identical files of a company share a blob.
 
-    Bytes that the company already has keep their existing blob. Raises ``Conflict`` if the collector has abandoned an
-    upload in the meantime.
+    Raises ``Conflict`` if the collector has abandoned an upload in the meantime.
     """
     kept: dict[str, str] = {}
     # Files are locked in a fixed order, so that two uploads of the same files can't deadlock.

@@ -1,4 +1,4 @@
-"""Responses with a stored file's bytes, including range requests and 304 for unchanged files."""
+"""Responses that download stored files, including byte ranges and 304 for unchanged files."""
 
 import re
 from collections.abc import Awaitable, Mapping
@@ -38,17 +38,13 @@ async def download(request: Request, file: Stored, open_pieces: OpenPieces, *, i
     if want.length == 0:
         return Response(status_code=want.status, headers=headers)
     pieces = await open_pieces(start=want.start, length=want.length)
-    # The type is set as a header, since Starlette would add a charset to text types, and the file's encoding is
-    # unknown.
+    # Starlette would add a charset to text types, but the file's encoding is unknown.
     return StreamingResponse(pieces, want.status, {**headers, "Content-Type": file.content_type})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The status and byte range of a response: ``length`` of the file's ``size`` bytes, from ``start``.
-
-    ``length`` is 0 for statuses 304 and 416.
-    """
+    """The status and byte range of a response. ``length`` is 0 for the statuses 304 and 416."""
 
     status: int
     start: int
@@ -82,10 +78,7 @@ def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
 
 
 def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]:
-    """Returns the response headers except ``Content-Type``.
-
-    They prevent browsers from sniffing or running the content.
-    """
+    """Returns headers that describe the content, and prevent browsers from sniffing or running it."""
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": want.etag,
@@ -104,10 +97,7 @@ def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]
 
 
 def disposition(name: str, *, inline: bool) -> str:
-    """Returns the value of the ``Content-Disposition`` header.
-
-    Old clients see only the ASCII characters of the name.
-    """
+    """Returns a ``Content-Disposition``. Old clients see only the ASCII characters of the name."""
     plain = re.sub(r"[^ !#-\[\]-~]|%", "_", name)
     return f"{'inline' if inline else 'attachment'}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 

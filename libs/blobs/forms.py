@@ -43,10 +43,7 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def boundary_of(content_type: str) -> str:
-    """Returns the boundary that separates the parts of a multipart form.
-
-    Raises ``UnsupportedMediaType`` if the body isn't a multipart form.
-    """
+    """Returns the boundary of a multipart form. Raises ``UnsupportedMediaType`` for another content type."""
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))
     is_readable = 0 < len(boundary) <= _BOUNDARY_BYTES and boundary.isascii() and boundary.isprintable()
@@ -70,11 +67,10 @@ async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIter
 async def without_fields(
     body: AsyncIterator[bytes], content_type: str, take: Callable[[str, str], None]
 ) -> AsyncIterator[bytes]:
-    """Yields the bytes of the form with only its files.
+    """Yields the form's bytes, reduced to the files.
 
-    The names and values of the other fields are passed to ``take``. ``take`` also receives the name of each file.
-    Errors of ``take`` end the iteration. Raises ``InvalidRequest`` for a malformed body and ``TooLarge`` for a field
-    over 10 KB.
+    ``take`` receives the name and value of each other field, and the name of each file. Raises ``InvalidRequest`` for a
+    malformed body, ``TooLarge`` for a field over 10 KB, and the errors of ``take``.
     """
     boundary = boundary_of(content_type).encode()
     events = _events(body, boundary.decode())
@@ -127,7 +123,7 @@ def _file_name(segment: MultipartSegment) -> str:
         name = (segment.name or "")[:100]
         raise _invalid(name, "extra_forbidden", "there is no such field", f"send files in fields named '{FIELD}'")
     if not segment.filename:
-        raise _invalid(FIELD, "file_name_missing", "must be a file", 'give it a filename="…"')
+        raise _invalid(FIELD, "file_name_missing", "must be a file", 'add filename="…" to the part')
     return _given_name(segment)
 
 

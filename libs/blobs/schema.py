@@ -1,4 +1,4 @@
-"""Tables of blobs and idempotent uploads. A service that stores files has them in its database."""
+"""Tables of blobs and idempotent uploads."""
 
 from types import ModuleType
 

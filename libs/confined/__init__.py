@@ -1,7 +1,4 @@
-"""Sandboxed processes for parsing untrusted input.
-
-They're disposable, have no secrets, and run with resource limits.
-"""
+"""Disposable processes for parsing untrusted input, with resource limits and without secrets."""
 
 from libs.confined._limits import (
     JobRefused,

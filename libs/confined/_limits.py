@@ -40,10 +40,7 @@ class OutOfTime(TimeoutError):
 
 
 class ProcessKilled(Exception):
-    """The process exceeded a limit, crashed, or raised an unexpected error.
-
-    ``errors`` is the end of the process's standard error.
-    """
+    """The process exceeded a limit, crashed, or raised an unexpected error. ``errors`` is the end of its stderr."""
 
     def __init__(self, status: int, errors: str) -> None:
         super().__init__(f"status {status}: {errors}")
@@ -56,4 +53,4 @@ class ProcessNotStarted(ProcessKilled):
 
 
 def no_parts() -> None:
-    """Ignores progress. It's the default callback, for jobs with a single part."""
+    """Ignores progress, for jobs with a single part."""

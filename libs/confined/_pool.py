@@ -23,10 +23,10 @@ class PoolClosed(Exception):
 
 
 class ConfinedPool:
-    """Runs jobs in confined processes, at most ``size`` at once for each company. Processes start on demand.
+    """Runs jobs in up to ``size + 1`` processes. A company can use ``size`` of them at once.
 
-    One more process is reserved for other companies, so that a company's long jobs don't block the others. Waiting
-    companies are served in rotation. Cancelling a call kills its process.
+    So a company's long jobs don't block other companies. Waiting companies are served in rotation. Cancelling a call
+    kills its process.
     """
 
     def __init__(self, module: str, size: int, limits: Limits, environment: Mapping[str, str] | None = None) -> None:

@@ -13,10 +13,7 @@ _SESSION: Final = Path("/proc/self/autogroup")
 
 
 def lower_priority() -> None:
-    """Reduces this process to a third of other processes' CPU share when CPU is scarce.
-
-    Other processes of its session aren't affected. Does nothing if the system forbids it.
-    """
+    """Reduces this process to a third of other processes' CPU share when CPU is scarce, if the system allows it."""
     with suppress(OSError):
         os.nice(_NICENESS)
         # Linux limits the rate of such changes for all unprivileged processes together.

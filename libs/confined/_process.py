@@ -251,7 +251,7 @@ async def run_confined(
     """Runs a single job in a new process, within ``seconds`` of wall time. The module must call ``answer_job``.
 
     The process gets copies of ``files`` under the given names. Raises JobRefused, OutOfMemory, ProcessKilled and
-    TimeoutError. If the call is cancelled, the process is killed.
+    TimeoutError.
     """
     limits = Limits(seconds=seconds, job_seconds=seconds, memory_bytes=memory_bytes)
     process = await ConfinedProcess.start(module, limits, cpu_seconds=seconds)

@@ -34,7 +34,7 @@ def answer_jobs(work: Work) -> None:
 
 
 def answer_job(work: Callable[[Job], Job]) -> None:
-    """Runs jobs from standard input. Each job has a single part, and its result is only JSON."""
+    """Runs jobs that have a single part and return only JSON."""
     answer_jobs(lambda job, _, __: (work(job), b""))
 
 

@@ -1,4 +1,4 @@
-"""Checks of the health of service processes."""
+"""Health checks of service processes."""
 
 from libs.diagnostics.health import Health, ask_health
 

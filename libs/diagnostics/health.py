@@ -1,4 +1,4 @@
-"""Reads a process's readiness over HTTP. Uses a plain socket, since the embedded stack polls twenty times a second.
+"""Reads a process's readiness over HTTP, with a plain socket because the embedded stack polls often.
 
 ``deploy/images/healthcheck.py`` does the same in a container, without imports from the project.
 """
@@ -42,7 +42,7 @@ async def ask_health(url: str, service: str) -> Health | None:
 
 
 async def get(url: str, path: str) -> tuple[int, bytes]:
-    """Sends a GET request. Returns the status, or 0 if the response isn't HTTP, and the start of the body."""
+    """Returns the status and the start of the body. The status is 0 if the response isn't HTTP."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"invalid service URL {url!r}")

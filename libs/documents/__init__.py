@@ -1,7 +1,4 @@
-"""Reads text and tables from text, CSV, JSON, XLSX and XLS files.
-
-Detects encodings, separators, headings and row types.
-"""
+"""Reads text and tables from text, CSV, JSON, XLSX and XLS files."""
 
 from libs.documents._cells import cell_text
 from libs.documents._csv import CsvDialect, CsvFormat

@@ -21,7 +21,7 @@ csv.field_size_limit(2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """The separator of a CSV file. If ``declared`` is true, the first line declares it and isn't a row."""
+    """The separator of a CSV file. If ``declared`` is true, the first line declares the separator and isn't a row."""
 
     delimiter: str
     declared: bool = False

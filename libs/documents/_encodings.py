@@ -1,4 +1,4 @@
-"""Detects the encoding of text files from byte order marks, declarations in the text, and byte patterns."""
+"""Detects the encoding of text files."""
 
 import codecs
 import re
@@ -66,9 +66,9 @@ def encoding_of(path: Path) -> tuple[str, str]:
 
 
 def encoding_of_sample(sample: bytes) -> str | None:
-    """Detects the encoding from a file's first bytes.
+    """Detects the encoding from a file's first bytes. Raises DocumentUnreadable for binary data.
 
-    Returns None if it's UTF-8 without a byte order mark, or a legacy encoding.
+    Returns None for UTF-8 without a byte order mark, and for legacy encodings.
     """
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
@@ -101,7 +101,7 @@ def _unmarked_utf16(sample: bytes) -> str | None:
 
 
 def _legacy(sample: bytes) -> str:
-    """Guesses the single-byte or Asian encoding: Western European, unless another one is clearly more likely."""
+    """Guesses a legacy encoding. Assumes Western European unless another one is clearly more likely."""
     west = sample.decode("cp1252", "replace")
     foreign = [letter for letter in west if ord(letter) > 127]
     native = sum(letter.isascii() and letter.isalpha() for letter in west)

@@ -1,10 +1,10 @@
-"""The error for a file that can't be read."""
+"""Errors for files that can't be read."""
 
 from libs.confined import JobRefused
 
 
 class DocumentUnreadable(JobRefused):
-    """The file can't be read. The message can be shown to the user who supplied the file."""
+    """The file can't be read."""
 
 
 class DocumentEncrypted(DocumentUnreadable):

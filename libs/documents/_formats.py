@@ -29,7 +29,7 @@ class Table:
     """A sheet of a workbook, or the only table of a CSV or JSON file.
 
     ``rows`` can be iterated only once. It excludes the heading and blank rows, and a row can be shorter or longer than
-    ``headers``. If ``typed`` is true, cells are numbers, dates and other types. Otherwise, all cells are text.
+    ``headers``. If ``typed`` is false, all cells are text.
     """
 
     name: str
@@ -39,10 +39,7 @@ class Table:
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Sequence[Any]], *, typed: bool) -> Table:
-        """Creates a table from rows.
-
-        If the first row looks like a heading, it's used for the headers; otherwise, column letters are.
-        """
+        """Creates a table. The headers are the first row if it looks like a heading, or else column letters."""
         filled = (row for row in rows if not all(is_empty(cell) for cell in row))
         first = next(filled, None)
         if first is None:

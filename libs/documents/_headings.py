@@ -53,10 +53,7 @@ def headings(row: Sequence[Any]) -> list[str]:
 
 
 def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> list[str]:
-    """Returns the names with repeated ones numbered: ``a``, ``a (2)``.
-
-    Names that ``same`` maps to the same value are equal.
-    """
+    """Numbers repeated names: ``a``, ``a (2)``. Names are equal if ``same`` maps them to the same value."""
     distinct: list[str] = []
     taken: set[str] = set()
     for base in names:

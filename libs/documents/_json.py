@@ -15,8 +15,7 @@ _ESCAPED_SURROGATE: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 def read_json(text: str) -> Any:
     """Parses a JSON document, or returns the values of JSON Lines as a list. Raises ``DocumentUnreadable``.
 
-    Integers keep all their digits; those with thousands of digits are returned as text. An unpaired surrogate becomes
-    U+FFFD.
+    An integer of more than 4,000 digits becomes text. An unpaired surrogate becomes U+FFFD.
     """
     text = text.removeprefix("\ufeff")
     try:

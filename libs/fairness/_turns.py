@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """The company already has the maximum number of waiting calls. ``held`` is the number of permits it holds."""
+    """The company already has the maximum number of waiting calls, and holds ``held`` permits."""
 
     def __init__(self, waiting: int, held: int) -> None:
         super().__init__(f"the maximum number of calls is already waiting: {waiting}")
@@ -22,16 +22,15 @@ class QueueFull(Exception):
 class FairSemaphore:
     """A semaphore with ``permits`` in total, shared fairly among companies. A company can hold ``each`` permits.
 
-    It can also wait for more permits with up to ``waiting`` calls. Waiting companies are served round-robin, so one
-    company's long queue delays the others by at most one turn each. While no other company is waiting, a company can
-    hold more than ``each``, as long as ``spare`` permits remain free. If ``spare`` is None, it can't.
+    Up to ``waiting`` more of its calls can wait, or any number if ``waiting`` is None. Waiting companies are served
+    round-robin. While no other company is waiting, a company can hold more than ``each`` permits if ``spare`` permits
+    remain free. If ``spare`` is None, it can't.
     """
 
     def __init__(self, permits: int, *, waiting: int | None = None, each: int = 1, spare: int | None = None) -> None:
         self._free = permits
         self._waiting = waiting
         self._each = each
-        # Without ``spare``, the reserve is all permits, so a company never exceeds ``each``.
         self._spare = permits if spare is None else spare
         self._held: Counter[str] = Counter()
         # Insertion order is the order of service. A served company moves to the end.
@@ -39,15 +38,12 @@ class FairSemaphore:
 
     @property
     def waiting(self) -> int:
-        """Returns the number of calls that are waiting for a permit."""
+        """The number of calls that are waiting for a permit."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
     async def acquire(self, company_id: str) -> AsyncIterator[None]:
-        """Waits for a permit and holds it until the context ends.
-
-        Raises QueueFull immediately if the company's queue is full. If ``waiting`` is None, queues are unlimited.
-        """
+        """Waits for a permit and holds it until the context ends. Raises QueueFull if the company's queue is full."""
         await self._acquire(company_id)
         try:
             yield
@@ -105,10 +101,7 @@ class FairSemaphore:
 
 
 class FairQueue(Generic[T]):
-    """A queue that preserves the order within a company.
-
-    One company's long queue delays the others by one turn each.
-    """
+    """A queue in which companies take turns. Within a company, the order is preserved."""
 
     def __init__(self) -> None:
         # Insertion order is the order of service. A served company moves to the end.
@@ -123,7 +116,7 @@ class FairQueue(Generic[T]):
         self._items += 1
 
     def take(self, most: int) -> list[T]:
-        """Removes and returns up to ``most`` items, taking turns among the companies."""
+        """Removes and returns up to ``most`` items."""
         taken: list[T] = []
         while self._queues and len(taken) < most:
             company_id, queue = next(iter(self._queues.items()))

@@ -1,4 +1,4 @@
-"""Computes an upper bound for the work of validating a value against a schema, including the schema's references."""
+"""Computes an upper bound for the work of validating a value against a schema."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ _LONGEST_CHAIN: Final = 100
 class Effort:
     """The cost of a schema. ``alternatives`` is the maximum number of schemas that apply to a single value.
 
-    ``branching`` is the maximum number of schemas that each of these applies to a member of the value. It's 1 for
-    schemas without alternatives, and infinite if a reference can't be resolved here.
+    Each of these schemas applies up to ``branching`` schemas to a member of the value. ``branching`` is 1 without
+    alternatives, and infinite if a reference can't be resolved.
     """
 
     alternatives: int
@@ -37,7 +37,7 @@ class Effort:
 
 
 def effort_of(schema: Any) -> Effort:
-    """Computes the effort of a schema. A schema that applies itself to the same value counts once."""
+    """Computes the cost. A schema that applies itself to the same value counts once."""
     counts: dict[int, tuple[int, float]] = {}
     alternatives, branching, waiting = 1, 1.0, [schema]
     while waiting:
@@ -46,8 +46,7 @@ def effort_of(schema: Any) -> Effort:
             count, members = _count(item, schema, counts, _LONGEST_CHAIN)
             alternatives, branching = max(alternatives, count), max(branching, members)
             if item is not schema and ("$id" in item or "id" in item):
-                # An ID changes the base against which the references inside are resolved. Properties named like an
-                # ID aren't distinguished from one.
+                # References inside are resolved against the ID. A property named `id` is mistaken for an ID.
                 branching = inf
             waiting.extend(item.values())
         elif isinstance(item, list):
@@ -71,7 +70,7 @@ def _count(schema: Any, root: Any, counts: dict[int, tuple[int, float]], chain: 
 
 
 def _applied_to_a_member(schema: dict[str, Any]) -> int:
-    """Returns how many subschemas can apply to the same property or item."""
+    """Counts the subschemas that can apply to the same property or item."""
     patterns = schema.get("patternProperties")
     return (
         any(isinstance(schema.get(name), dict) for name in _OF_MEMBERS)
@@ -103,10 +102,7 @@ def _is_understood(schema: dict[str, Any], root: Any) -> bool:
 
 
 def _target(root: Any, reference: str) -> Any:
-    """Returns the schema that a reference points to.
-
-    Returns None if it doesn't exist or the reference isn't a JSON pointer.
-    """
+    """Returns None if the schema doesn't exist or the reference isn't a JSON pointer."""
     pointer = unquote(reference.removeprefix("#"))
     if pointer and not pointer.startswith("/"):
         return None
@@ -121,7 +117,7 @@ def _target(root: Any, reference: str) -> Any:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """Returns how many values a value contains, including itself, and how deeply they're nested."""
+    """Returns the number of nested values, including the value itself, and their depth."""
     count, depth, level = 0, 0, [value]
     while level:
         count += len(level)

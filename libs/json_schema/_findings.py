@@ -1,4 +1,4 @@
-"""Validates a value with a compiled schema and describes what doesn't match."""
+"""Validates a value with a compiled schema."""
 
 from itertools import islice
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 _LONGEST_MESSAGE: Final = 300
-# Patterns without look-around or backreferences run in linear time. This limits all other patterns.
+# This limits patterns with look-around or backreferences. Other patterns run in linear time.
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=50_000)
 
 
@@ -16,7 +16,7 @@ def validator_of(schema: dict[str, Any]) -> Any:
 
 
 def findings(validator: Any, value: Any, *, name: str, most: int) -> list[str]:
-    """Returns descriptions of at most ``most`` mismatches, each with its path. The value itself is called ``name``."""
+    """Describes up to ``most`` mismatches, each with its path. The value itself is called ``name``."""
     return [
         f"{'.'.join(str(part) for part in error.instance_path) or name}: {shortened(error.message)}"
         for error in islice(validator.iter_errors(value), most)

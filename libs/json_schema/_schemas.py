@@ -13,11 +13,11 @@ MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 MAX_ALTERNATIVES: Final = 1000
 _EFFORT_HERE: Final = 50_000
-"""The number of schemas that can be applied within a tenth of a second."""
+"""This many schemas can be applied within a tenth of a second."""
 
 
 class SchemaInvalid(ValueError):
-    """The schema can't be used; the message gives the reason. ``path`` is the location of the error in the schema."""
+    """The schema can't be used. ``path`` is the location of the error in the schema."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
@@ -31,10 +31,9 @@ class CompiledSchema:
     effort: Effort
 
     async def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
-        """Returns descriptions of what doesn't match, each with its path. The value itself is called ``name``.
+        """Describes up to ``most`` mismatches, each with its path. The value itself is called ``name``.
 
-        The list is empty if the value is valid. Expensive checks run in a separate process, since a few kilobytes of
-        nested alternatives and a value of twenty levels would block this process for minutes.
+        Expensive checks run in a separate process, since nested alternatives could block this process for minutes.
         """
         if self.effort.of(value) > _EFFORT_HERE:
             return await findings_apart(self.schema, value, name=name, most=most)
@@ -45,8 +44,7 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     """Compiles a schema of draft 4 to 2020-12. ``$schema`` declares the draft, which defaults to 2020-12.
 
     References must stay within the schema. Raises ``SchemaInvalid``, for example if the schema exceeds 64 KiB, 32
-    levels, or a thousand alternatives for a single value. Without these limits, a few kilobytes of chained references
-    would keep the process busy for days.
+    levels, or a thousand alternatives for a single value. Without limits, a small schema could take days.
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")
@@ -69,7 +67,7 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
 
 
 def _below(schema: Any, depth: int) -> Iterator[Any]:
-    """Yields the objects and arrays nested deeper than ``depth`` levels. The schema itself is the first level."""
+    """Yields the objects and arrays that are more than ``depth`` levels deep. The schema itself is the first level."""
     level = [schema]
     for _ in range(depth):
         level = [

@@ -17,13 +17,13 @@ _MOST: Final = 2**64 - 1
 
 
 class NotJson(ValueError):
-    """The text isn't valid JSON. The message gives the reason."""
+    """The text isn't valid JSON."""
 
 
 def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: bool = False) -> Any:
     """Parses JSON. Raises NotJson.
 
-    With ``nan_as_null``, NaN and infinities, which aren't valid JSON, are read as null. With ``keep_half_pairs``,
+    With ``nan_as_null``, NaN and infinities are read as null instead of raising NotJson. With ``keep_half_pairs``,
     unpaired surrogates are kept, since their other half may follow in the next document.
     """
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
@@ -45,7 +45,7 @@ def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: 
 def _exact(data: bytes, constant: Callable[[str], Any]) -> Any:
     """Parses JSON with full precision. Raises ValueError and RecursionError.
 
-    NaN, infinities and numbers beyond the range of floats are passed to ``constant``, which returns the value to use.
+    ``constant`` converts NaN, infinities and numbers beyond the range of floats.
     """
 
     def number(digits: str) -> Any:

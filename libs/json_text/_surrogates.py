@@ -1,4 +1,4 @@
-"""Handles unpaired UTF-16 surrogates, which UTF-8 can't encode, in text and in JSON escapes."""
+"""Handles unpaired UTF-16 surrogates, which UTF-8 can't encode."""
 
 import re
 from typing import Any, Final
@@ -12,14 +12,14 @@ _ESCAPE: Final = re.compile(
 
 
 def without_half_pairs(text: str) -> str:
-    """Returns the text with surrogate pairs joined and unpaired surrogates replaced by U+FFFD."""
+    """Joins surrogate pairs and replaces unpaired surrogates with U+FFFD."""
     if text.isascii() or _HALF.search(text) is None:
         return text
     return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
 
 
 def without_half_pairs_in(value: Any) -> Any:
-    """Applies ``without_half_pairs`` to all strings in a JSON value, including the names of members."""
+    """Applies ``without_half_pairs`` to all strings in a JSON value, including member names."""
     if isinstance(value, str):
         return without_half_pairs(value)
     if isinstance(value, list):
@@ -30,7 +30,7 @@ def without_half_pairs_in(value: Any) -> Any:
 
 
 def without_half_escapes(document: bytes) -> bytes:
-    """Replaces the surrogate escapes in JSON text: pairs with their character, unpaired ones with U+FFFD."""
+    """Decodes surrogate pairs that are escaped in JSON text, and replaces unpaired escapes with U+FFFD."""
     return document if _HALF_ESCAPE.search(document) is None else _ESCAPE.sub(_character, document)
 
 
@@ -49,10 +49,7 @@ class PairedText:
         self._first_half = ""
 
     def take(self, piece: str) -> str:
-        """Returns the text up to the end of this piece.
-
-        If the piece ends in half a pair, the half waits for the next piece.
-        """
+        """Returns the text up to the end of this piece. Half a pair at the end waits for the next piece."""
         text = self._first_half + piece
         self._first_half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         return without_half_pairs(text[:-1] if self._first_half else text)

@@ -1,4 +1,4 @@
-"""Opens the object store that a URL specifies."""
+"""Opens the object store at a URL."""
 
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -8,11 +8,10 @@ from libs.objects._store import ObjectStore
 
 
 def open_store(url: str) -> ObjectStore:
-    """Opens the store at a URL: a directory or an S3 bucket.
+    """Opens the store at ``file:/directory`` or
+    ``s3://ACCESS:SECRET@host:port/bucket?secure=false&region=…&public=https://…``.
 
-    The formats are ``file:/directory`` and
-    ``s3://ACCESS:SECRET@host:port/bucket?secure=false&region=…&public=https://…``. Raises a ``ValueError`` that doesn't
-    contain the URL, which may include a secret.
+    Raises a ``ValueError`` that doesn't contain the URL, which may include a secret.
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and not parts.netloc:
@@ -25,7 +24,7 @@ def open_store(url: str) -> ObjectStore:
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     unknown = options.keys() - {"secure", "region", "public"}
     if unknown:
-        raise ValueError(f"an S3 object store has no option {min(unknown)!r}")
+        raise ValueError(f"unknown option {min(unknown)!r} of an S3 object store; use secure, region or public")
     # The client is imported here, since directory stores don't need it.
     from libs.objects.s3 import S3Objects, S3Settings
 

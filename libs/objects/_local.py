@@ -1,4 +1,4 @@
-"""An object store in a directory, with one file per object."""
+"""An object store in a directory."""
 
 import asyncio
 import fcntl
@@ -29,7 +29,7 @@ _TRIES: Final = 20
 
 
 class LocalObjects:
-    """Stores objects as files. Each object is written to a partial file, which is then renamed to its key."""
+    """Stores each object as a file. The file is written elsewhere and renamed once it's complete."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -103,7 +103,7 @@ class LocalObjects:
         return self._root / checked(key)
 
     def _check_directory(self) -> None:
-        """Raises ``StoreUnavailable`` if the whole directory is missing, since its objects may still exist."""
+        """Raises ``StoreUnavailable`` if the whole directory is missing, since the objects may still exist."""
         if not (self._root / _PARTIAL).is_dir():
             raise StoreUnavailable("the objects' directory is missing")
 
@@ -138,7 +138,7 @@ class LocalObjects:
 
 
 class _Partial:
-    """A file that is still being written. Readers can't see it."""
+    """A file that is still being written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -184,7 +184,7 @@ class _Partial:
 
 
 def _locked(path: Path) -> BinaryIO:
-    """Creates a file that stays locked while it's open. However a process ends, its locks are released."""
+    """Creates a file that is locked while it's open. The lock ends with the process, even after a crash."""
     while True:
         file = path.open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Makes an asynchronous stream readable as a file in a thread, for clients that need one."""
+"""Makes an asynchronous stream readable as a file in a thread."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,14 +6,11 @@ from hashlib import sha256
 
 
 class PipeCancelled(Exception):
-    """The stream was cancelled. Raised in the thread that reads the pipe."""
+    """The stream was cancelled."""
 
 
 class Pipe:
-    """A pipe from the event loop to a thread that reads it. The pipe also hashes and counts the bytes.
-
-    ``problem`` is the error that the stream raised, if any.
-    """
+    """A pipe from the event loop to a thread. ``problem`` is the error that the stream raised, if any."""
 
     def __init__(self, pieces: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""The object store port, and functions that read and write small objects."""
+"""The object store port, and functions for small objects."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -15,19 +15,19 @@ _LONGEST_KEY: Final = 900
 
 
 class InvalidKey(ValueError):
-    """The key isn't valid.
+    """The key isn't a path of names joined by slashes.
 
-    It must consist of names joined by slashes. A name contains only ``A-Za-z0-9._-`` and doesn't start with a dot.
+    A name contains only ``A-Za-z0-9._-`` and doesn't start with a dot.
     """
 
 
 class ObjectMissing(Exception):
-    """There's no object with this key."""
+    """No object has this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The properties of an object that was written. ``size`` is in bytes; ``sha256`` is hexadecimal."""
+    """A written object. ``size`` is in bytes; ``sha256`` is hexadecimal."""
 
     size: int
     sha256: str
@@ -41,20 +41,16 @@ class Entry:
 
 
 class ObjectStore(Protocol):
-    """Stores objects under keys.
-
-    Every method raises ``StoreUnavailable`` if the store doesn't respond or rejects a valid call.
-    """
+    """Every method raises ``StoreUnavailable`` if the store doesn't respond or rejects a valid call."""
 
     async def start(self) -> None:
         """Creates the directory or bucket if it's missing."""
 
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
-        """Writes an object, either completely or not at all, and returns its size and hash.
+        """Writes an object, either completely or not at all. Replaces an existing object.
 
-        Replaces an existing object. If ``pieces`` raises an error, the error is raised and no object remains. Without
-        ``durable``, writing is faster, but the object may be lost if the machine fails. Use this for objects that can
-        be recreated.
+        Raises the errors of ``pieces``. Without ``durable``, writing is faster, but the object may be lost if the
+        machine fails.
         """
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
@@ -67,7 +63,7 @@ class ObjectStore(Protocol):
         """Opens the object as a readable file until the context ends. Raises ``ObjectMissing``."""
 
     async def size(self, key: str) -> int | None:
-        """Returns the size of the object in bytes, or None if there's no such object."""
+        """Returns the object's size in bytes, or None if the object doesn't exist."""
 
     async def delete(self, key: str) -> None:
         """Deletes the object if it exists."""
@@ -75,26 +71,23 @@ class ObjectStore(Protocol):
     def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
         """Returns a URL from which anyone can download the object for ``seconds``, with the given response headers.
 
-        The URL's parameter ``x-label`` contains ``label``; S3 servers ignore parameters that start with ``x-``.
-        Returns None for a store that isn't accessed over HTTP. Doesn't check that the object exists.
+        The URL's parameter ``x-label`` contains ``label``, which S3 servers ignore. Returns None if the store isn't
+        accessed over HTTP. Doesn't check that the object exists.
         """
 
     def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
-        """Yields the objects whose keys start with ``prefix``, in no particular order.
-
-        ``prefix`` is empty or ends with a slash.
-        """
+        """Yields the objects under ``prefix``, in any order. ``prefix`` is empty or ends with a slash."""
 
 
 def checked(key: str) -> str:
-    """Returns the key if it's valid. Raises ``InvalidKey`` if it isn't."""
+    """Returns the key. Raises ``InvalidKey``."""
     if len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
         raise InvalidKey(f"invalid key: {key[:100]!r}")
     return key
 
 
 def checked_prefix(prefix: str) -> str:
-    """Returns the prefix if it's valid. Raises ``InvalidKey`` if it isn't."""
+    """Returns the prefix. Raises ``InvalidKey``."""
     if prefix:
         checked(prefix.removesuffix("/"))
         if not prefix.endswith("/"):
@@ -103,12 +96,11 @@ def checked_prefix(prefix: str) -> str:
 
 
 async def one_piece(content: bytes) -> Pieces:
-    """Yields in-memory bytes in one piece, for ``put``."""
     yield content
 
 
 async def delete_all(store: ObjectStore, prefix: str) -> None:
-    """Deletes all objects with a prefix. The call can be repeated, and interrupted at any point."""
+    """Deletes all objects with a prefix. An interrupted call can be repeated."""
     async for entry in store.entries(prefix):
         await store.delete(entry.key)
 

@@ -1,4 +1,4 @@
-"""An object store in a bucket of any S3 server. It runs the ``minio`` client in threads."""
+"""An object store in a bucket of any S3 server."""
 
 import asyncio
 import tempfile
@@ -30,8 +30,7 @@ T = TypeVar("T")
 _PART_BYTES: Final = 5 * 1024 * 1024
 _CONNECTIONS: Final = 32
 _LIST_PAGE: Final = 500
-# 409 means a conflicting operation: a server on a file system is removing a directory while another object is being
-# written there.
+# 409 can mean that the server is removing a directory while another object is being written there.
 _RETRIES: Final = urllib3.Retry(
     total=4, backoff_factor=0.1, status_forcelist=[409, 500, 502, 503, 504], raise_on_status=False
 )
@@ -41,7 +40,7 @@ _BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyEx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """The settings of an S3 store. ``endpoint`` is ``host:port``. ``public`` is the base URL of the server in links."""
+    """The settings of an S3 store. ``endpoint`` is ``host:port``. ``public`` is the server's base URL in links."""
 
     endpoint: str
     bucket: str

@@ -21,14 +21,11 @@ Check = Callable[[URL], None]
 
 
 class FetchRefused(Exception):
-    """The address isn't allowed, or the response can't be used. The message gives the reason."""
+    """The address isn't allowed, or the response can't be used."""
 
 
 class FetchFailed(FetchRefused):
-    """The connection failed or timed out, so a retry may succeed.
-
-    ``sent`` is true if the target may have received the request.
-    """
+    """The connection failed or timed out. ``sent`` is true if the target may have received the request."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -37,10 +34,9 @@ class FetchFailed(FetchRefused):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """The timeouts of a request, in seconds.
+    """The limits of a request. Timeouts are in seconds.
 
-    ``timeout`` covers all redirects; it's None if the caller sets a timeout itself. ``connect`` applies to each
-    connection.
+    ``timeout`` covers all redirects, and ``connect`` applies to each connection. None means no timeout.
     """
 
     timeout: float | None = 15.0
@@ -50,7 +46,7 @@ class FetchLimits:
 
 
 class GuardedHttp:
-    """An HTTP client for user-supplied addresses. ``check`` can reject further addresses by raising FetchRefused."""
+    """An HTTP client for user-supplied addresses. ``check`` can raise FetchRefused to reject more addresses."""
 
     def __init__(
         self, *, resolver: GuardedResolver, limits: FetchLimits, accept: str, check: Check | None = None
@@ -62,14 +58,10 @@ class GuardedHttp:
         self._pools = ConnectionPools(lambda: self._session(keep_alive=True))
 
     async def close(self) -> None:
-        """Closes the pooled connections."""
         await self._pools.close()
 
     def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Sends a GET request and follows redirects to the final response.
-
-        Raises FetchRefused, even if the target just can't be reached.
-        """
+        """Sends a GET request and follows redirects. Raises FetchRefused and FetchFailed."""
         return self.request("GET", address)
 
     @asynccontextmanager
@@ -82,11 +74,10 @@ class GuardedHttp:
         body: bytes | None = None,
         pool: Hashable | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Sends a request and follows redirects to the final response.
+        """Sends a request and follows redirects. Raises FetchRefused and FetchFailed.
 
-        Without a ``pool``, the request uses a new connection and is sent once. Requests with the same pool reuse
-        connections; addresses are checked when a connection is opened. If a reused connection turns out to be closed,
-        the request is sent again, so only idempotent calls can use a pool.
+        Requests with the same ``pool`` reuse connections, and requests without a pool use new ones. If a reused
+        connection turns out to be closed, the request is sent again, so only idempotent calls can use a pool.
         """
         sent = _Request(method, self._checked(address), dict(headers or {}), body)
         try:
@@ -112,22 +103,16 @@ class GuardedHttp:
             raise FetchFailed(f"the connection failed: {type(error).__name__}", sent=True) from error
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
-        """Returns the whole body.
-
-        Raises FetchRefused if it's too large, or if it's compressed, which hides its size.
-        """
+        """Returns the whole body. Raises FetchRefused if the body is too large or compressed."""
         body, whole = await self.read_beginning(response)
         if not whole:
             raise FetchRefused(f"the content is larger than {self._limits.largest_bytes} bytes")
         return body
 
     async def read_beginning(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-        """Returns the body up to the size limit, and whether that's the whole body.
-
-        Raises FetchRefused if the body is compressed.
-        """
+        """Returns the body up to the size limit, and whether that's all. Raises FetchRefused for a compressed body."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise FetchRefused("the content is compressed although an uncompressed response was requested")
+            raise FetchRefused("the response is compressed, but only uncompressed responses are accepted")
         body = bytearray()
         async for piece in response.content.iter_any():
             body += piece
@@ -169,10 +154,9 @@ class _Request:
     body: bytes | None
 
     def redirected(self, status: int, url: URL) -> _Request:
-        """Returns the request that follows a redirect.
+        """Returns the request after a redirect: GET or HEAD, unless the status is 307 or 308.
 
-        It's a GET or HEAD request, unless the status is 307 or 308. For another origin, it contains only the headers
-        that describe the body.
+        A request to another origin keeps only the headers that describe the body.
         """
         method, headers, body = self.method, self.headers, self.body
         if status not in _KEEP_METHOD and method not in ("GET", "HEAD"):

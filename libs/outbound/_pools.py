@@ -1,4 +1,4 @@
-"""Pools of keep-alive connections, one for each key, so that callers don't share connections."""
+"""Pools of keep-alive connections, so that callers don't share connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Pool:
 
 
 class ConnectionPools:
-    """Keeps one client session for each of the most recently used keys. A session in use is never closed."""
+    """Keeps a client session for each of the most recently used keys. A session in use is never closed."""
 
     def __init__(self, new_session: Callable[[], aiohttp.ClientSession], most: int = _MOST_POOLS) -> None:
         self._new_session = new_session

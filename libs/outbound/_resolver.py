@@ -22,13 +22,13 @@ class AddressRefused(OSError):
 
 
 class UnusableUrl(ValueError):
-    """The URL can't be called. The message gives the reason."""
+    """The URL can't be called."""
 
 
 def parse_url(address: str, base: URL | None = None) -> URL:
     """Parses an http or https URL, which can be relative to ``base``. Raises UnusableUrl."""
-    # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirects are
-    # exempt, since some contain spaces.
+    # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirects may
+    # contain spaces.
     if base is None and any(character.isspace() or unicodedata.category(character) == "Cc" for character in address):
         raise UnusableUrl("a URL can't contain spaces, line breaks or control characters")
     try:
@@ -51,8 +51,8 @@ async def system_resolve(host: str, port: int) -> list[str]:
 class GuardedResolver(AbstractResolver):
     """Resolves host names. Rejects a host if any of its addresses is forbidden.
 
-    aiohttp connects to exactly the returned addresses, which prevents DNS rebinding between check and use. aiohttp
-    doesn't resolve literal addresses, so ``check_literal`` checks those.
+    aiohttp connects to exactly the returned addresses, which prevents DNS rebinding. aiohttp doesn't resolve literal
+    addresses, so ``check_literal`` checks those.
     """
 
     def __init__(self, allowed: AddressCheck = is_public, resolve: Resolve = system_resolve) -> None:
@@ -81,9 +81,9 @@ class GuardedResolver(AbstractResolver):
         ]
 
     async def refusal(self, address: str) -> str | None:
-        """Returns the reason why this URL can't be called, or None if it can. Doesn't call it.
+        """Returns the reason why this URL can't be called, or None. Doesn't call the URL.
 
-        A host that can't be resolved isn't a reason, since another process may make the call.
+        Returns None if the host can't be resolved, since another process may be able to resolve it.
         """
         try:
             url = parse_url(address)
@@ -98,7 +98,7 @@ class GuardedResolver(AbstractResolver):
         return None
 
     def check_literal(self, url: URL) -> None:
-        """Raises AddressRefused if the URL's host is a literal address that is forbidden."""
+        """Raises AddressRefused if the host is a forbidden literal address."""
         if url.host is not None and is_literal(url.host):
             self.require(url.host)
 

@@ -1,4 +1,4 @@
-"""The setting that allows connections to private networks of the operator."""
+"""The setting that allows connections to private networks."""
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings

@@ -1,4 +1,4 @@
-"""A pool of psycopg connections. The services' adapters write their own SQL; there's no ORM."""
+"""A pool of psycopg connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,12 +16,11 @@ from libs.persistence._errors import is_stale, outage_of, redact_values
 Connection = AsyncConnection[TupleRow]
 Parameters = Mapping[str, Any] | Sequence[Any] | None
 _LOCK_TIMEOUT_MS = 5000
-# A plan made for an empty table must not scan the whole table until the next ANALYZE. Bitmap scans are off because they
-# never mark dead index entries: each lookup of a company's live turns would read all turns that ended since the last
-# vacuum. JIT is off because PostgreSQL before 18 overestimates an unavoidable scan and compiles it on each execution.
+# A plan made for an empty table must not scan the whole table until the next ANALYZE. Bitmap scans never mark dead
+# index entries, so each lookup of live turns would read all turns that ended since the last vacuum. PostgreSQL before
+# 18 overestimates an unavoidable scan and would JIT-compile it on each execution.
 _PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off"
-# These options detect a vanished server after half a minute. With the system's defaults, an acknowledgement times out
-# after a quarter of an hour, and a response after two hours.
+# These options detect a vanished server after half a minute. With the system's defaults, it can take two hours.
 _KEEPALIVE = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -34,16 +33,15 @@ _ESCAPED_BACKSLASH: Final = b"\\\\"
 
 
 class Database:
-    """The database of a service.
+    """The database of a service. Connections are in autocommit mode.
 
-    Connections are in autocommit mode; use ``transaction()`` for writes. A caller waits at most ``timeout`` seconds for
-    a connection, then gets an outage error.
+    A caller waits at most ``timeout`` seconds for a connection, then gets an outage error.
 
-    With ``plan_once``, PostgreSQL keeps one plan per prepared statement, whatever its parameters. Use it if statements
-    find rows by ID: the best plan is always the same, and planning takes longer than execution.
+    With ``plan_once``, PostgreSQL keeps one plan per prepared statement. Use it if statements find rows by ID, because
+    then the best plan is always the same, and planning takes longer than execution.
 
-    ``prepare`` determines whether repeated statements are prepared. Turn it off behind a transaction pooler, since the
-    next transaction may get a connection that doesn't have the prepared statement.
+    Turn ``prepare`` off behind a transaction pooler. The next transaction may get a connection that doesn't have the
+    prepared statement.
     """
 
     def __init__(
@@ -89,7 +87,7 @@ class Database:
 
     @property
     def waiting(self) -> int:
-        """Returns the number of callers that are waiting for a connection."""
+        """The number of callers that are waiting for a connection."""
         return self._pool.get_stats().get("requests_waiting", 0)
 
     async def ping(self) -> None:
@@ -98,21 +96,18 @@ class Database:
             await connection.execute("SELECT 1")
 
     async def execute(self, statement: str, parameters: Parameters = None) -> list[Any]:
-        """Executes a statement in autocommit mode. Returns its rows, or an empty list if it returns none."""
+        """Executes a statement in autocommit mode."""
         async with self.connection() as connection:
             cursor = await connection.execute(statement, parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def records(self, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
-        """Executes a statement in autocommit mode. Returns its rows as dictionaries."""
+        """Executes a statement in autocommit mode. Returns the rows as dictionaries."""
         async with self.connection() as connection:
             return await fetch_records(connection, statement, parameters)
 
     async def value(self, statement: str, parameters: Parameters = None) -> Any:
-        """Executes a statement in autocommit mode.
-
-        Returns the first column of its first row, or None if there are no rows.
-        """
+        """Executes a statement in autocommit mode. Returns the first row's first column, or None without rows."""
         async with self.connection() as connection:
             return await fetch_value(connection, statement, parameters)
 
@@ -126,8 +121,8 @@ class Database:
     async def pipelined(self) -> AsyncIterator[Connection]:
         """Opens a transaction whose statements are sent without waiting for each other's results.
 
-        Only fetching a result waits, inside the block or after it. The error of a failed statement is raised by a later
-        statement, by the next fetch, or at the end of the block, whichever comes first.
+        A result can be fetched inside the block or after it. A statement's error may be raised later, at the end of the
+        block at the latest.
         """
         async with self.connection() as connection:
             try:
@@ -137,13 +132,13 @@ class Database:
                     yield connection
                     await connection.execute("COMMIT")
             except BaseException:
-                # Statements after a failed one weren't prepared. The rollback corrects psycopg's record of them.
+                # The rollback tells psycopg that the statements after a failed one weren't prepared.
                 await connection.rollback()
                 raise
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Provides a connection in autocommit mode, for single statements.
+        """Provides a connection in autocommit mode.
 
         Raises ``StoreBusy`` and ``StoreUnavailable`` instead of psycopg's outage errors.
         """
@@ -173,14 +168,14 @@ class Database:
 
 
 async def fetch_records(connection: Connection, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
-    """Executes a statement and returns its rows as dictionaries."""
+    """Executes a statement and returns the rows as dictionaries."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(statement, parameters)
         return await cursor.fetchall()
 
 
 async def fetch_value(connection: Connection, statement: str, parameters: Parameters = None) -> Any:
-    """Executes a statement and returns the first column of its first row, or None if there are no rows."""
+    """Executes a statement and returns the first row's first column, or None without rows."""
     row = await (await connection.execute(statement, parameters)).fetchone()
     return row[0] if row else None
 
@@ -195,10 +190,10 @@ def as_json(value: Any) -> str:
 
 
 def embedded_json(document: bytes) -> orjson.Fragment | str:
-    """Embeds a JSON document in the JSON parameter that inserts many rows.
+    """Embeds a JSON document in a JSON parameter, so that a ``text`` column receives the document unchanged.
 
-    A ``text`` column then receives it unchanged. PostgreSQL unescapes the text and rejects NUL, so documents with NUL
-    are embedded as strings. So are documents that aren't objects, since a JSON string would lose its quotes.
+    Documents with NUL are embedded as strings, since PostgreSQL rejects NUL. So are documents that aren't objects,
+    since a JSON string would lose its quotes.
     """
     return orjson.Fragment(document) if document.startswith(b"{") and _NUL not in document else document.decode()
 

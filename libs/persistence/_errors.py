@@ -20,8 +20,8 @@ _CONTENTION: Final = (
     psycopg.errors.SerializationFailure,
     StoreBusy,
 )
-# The server or the connection has changed: the server is now read-only, ended a transaction that was idle while this
-# process was frozen, or lacks our prepared statements.
+# The server is now read-only, has ended a transaction that was idle while this process was frozen, or lacks our
+# prepared statements.
 _STALE: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.IdleInTransactionSessionTimeout,
@@ -31,12 +31,12 @@ _STALE: Final = (
 
 
 def is_stale(problem: BaseException) -> bool:
-    """Returns whether the connection can't be used anymore, although it may look open. A new one may work."""
+    """Returns whether the connection can't be used anymore, although it may look open."""
     return isinstance(problem, _STALE)
 
 
 def is_outage(problem: BaseException) -> bool:
-    """Returns whether a store or service caused the failure, and not the work itself. If so, a retry may succeed."""
+    """Returns whether a store or service caused the failure, so that a retry may succeed."""
     if isinstance(problem, (StoreUnavailable, ServiceUnavailable, PoolTimeout, PoolClosed, *_STALE)):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
@@ -47,15 +47,14 @@ def is_outage(problem: BaseException) -> bool:
 def is_contention(problem: BaseException) -> bool:
     """Returns whether the work failed because other transactions held the required locks.
 
-    ``is_outage`` is true for these failures as well. But the work itself may be the cause: a message that always
-    deadlocks would otherwise be retried forever.
+    ``is_outage`` is also true. But the work itself may be the cause, such as a message that always deadlocks.
     """
     # An engine that stores its data in a database chains the database's error as the cause.
     return isinstance(problem, _CONTENTION) or isinstance(problem.__cause__, _CONTENTION)
 
 
 def outage_of(problem: BaseException) -> StoreUnavailable | None:
-    """Converts a database error to ``StoreUnavailable`` if it's an outage. Returns None for other errors."""
+    """Converts an outage to ``StoreUnavailable``. Returns None for other errors."""
     if isinstance(problem, StoreUnavailable | ServiceUnavailable) or not is_outage(problem):
         return None
     kind = StoreBusy if is_contention(problem) else StoreUnavailable
@@ -63,7 +62,7 @@ def outage_of(problem: BaseException) -> StoreUnavailable | None:
 
 
 def is_unreachable(problem: BaseException) -> bool:
-    """Returns whether the failure is an outage and not just lock contention."""
+    """Returns whether the failure is an outage and not lock contention."""
     return is_outage(problem) and not is_contention(problem)
 
 
@@ -73,7 +72,7 @@ async def retry_until_available(
     when: Callable[[BaseException], bool] = is_unreachable,
     policy: RetryPolicy = _RETRIES,
 ) -> T:
-    """Retries a transaction until PostgreSQL can be reached. Cancel the task to stop the retries.
+    """Retries a transaction until PostgreSQL can be reached, or until the task is cancelled.
 
     ``transaction`` must be idempotent, since the acknowledgement of a commit can get lost. Failures that don't satisfy
     ``when`` are raised immediately.
@@ -88,8 +87,7 @@ async def retry_until_available(
 def redact_values(problem: BaseException) -> None:
     """Reduces the database errors in an exception chain to their primary message.
 
-    PostgreSQL quotes whole rows in the details of errors, and values in some messages. Errors reach logs and
-    dead-lettered messages, which must not contain users' data.
+    PostgreSQL's errors can quote rows and values. Logs and dead-lettered messages must not contain users' data.
     """
     current: BaseException | None = problem
     while current is not None:

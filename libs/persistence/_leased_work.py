@@ -16,9 +16,9 @@ _CHECK_SECONDS: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedWork(Generic[Job]):
-    """Claims and runs up to ``each`` jobs of a company concurrently, plus one job of another company.
+    """Runs up to ``each`` jobs of a company concurrently, plus one job of another company.
 
-    A free slot is filled immediately, so that short jobs don't wait for a long one. ``process`` must not raise errors.
+    ``process`` must not raise errors.
     """
 
     claim: Callable[[Capacity], Awaitable[Sequence[Job]]]
@@ -31,7 +31,7 @@ class LeasedWork(Generic[Job]):
     async def __call__(self) -> int:
         """Claims and runs jobs until none are waiting. Returns the number of jobs claimed.
 
-        If ``claim`` raises an error, the error is raised once the running jobs have ended.
+        If ``claim`` fails, its error is raised once the running jobs have ended.
         """
         running: dict[asyncio.Task[None], Job] = {}
         count = 0

@@ -1,4 +1,4 @@
-"""Leases for tasks that only one process at a time may run, and the renewal of leases on claimed work."""
+"""Leases for tasks that one process at a time should run, and the renewal of leases."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,11 +22,10 @@ _RELEASE: Final = "UPDATE task_leases SET ends_at = '-infinity' WHERE task = %s 
 
 
 class TaskLease:
-    """A row of ``task_leases`` that keeps two processes from running the same task.
+    """A row of ``task_leases`` that keeps other processes from running the same task.
 
-    A session lock wouldn't work behind a transaction pooler. If the process that has the lease crashes, the others wait
-    until the lease expires. A process that runs past the end of its lease isn't stopped, so two processes must be able
-    to run the task at once.
+    A session lock wouldn't work behind a transaction pooler. After a crash, other processes wait until the lease
+    expires. A process isn't stopped when its lease ends, so two processes must be able to run the task at once.
     """
 
     def __init__(self, database: Database, task: str, seconds: float) -> None:
@@ -35,7 +34,7 @@ class TaskLease:
         self._row = {"task": task, "holder": new_id()}
 
     async def take(self) -> bool:
-        """Acquires or renews the lease. Returns whether this process now has it."""
+        """Acquires or renews the lease. Returns whether this process has it."""
         return bool(await self._database.value(_TAKE, {**self._row, "seconds": self._seconds}))
 
     async def release(self) -> None:
@@ -45,10 +44,7 @@ class TaskLease:
 
 @asynccontextmanager
 async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: float) -> AsyncIterator[None]:
-    """Renews leases while the block runs, four times per lease period.
-
-    A failed renewal is only logged, since three more attempts follow before the lease expires.
-    """
+    """Renews leases four times per lease period while the block runs. A failed renewal is only logged."""
     ended = asyncio.Event()
 
     async def keep() -> None:
@@ -66,7 +62,6 @@ async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: fl
     try:
         yield
     finally:
-        # The renewal is ended by an event and not by a cancellation, which could interrupt a statement and raise its
-        # own error.
+        # A cancellation could interrupt a statement and raise an error.
         ended.set()
         await keeping

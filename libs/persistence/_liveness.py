@@ -1,4 +1,4 @@
-"""Detects a service's dead processes by their missing database locks, and reclaims their work."""
+"""Detects dead processes by their missing database locks, and reclaims their work."""
 
 import asyncio
 import secrets
@@ -21,15 +21,15 @@ _LOCK_CLASS: Final = 7_110_024
 _CHECK_SECONDS: Final = 1.0
 _FORGET_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 5.0
-# Must be well below the grace period after which other processes consider this process dead.
+# Must be well below the grace period.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
-# Finds all processes that hold their lock, and whether the lock belongs to this connection. It queries the function
-# behind the view pg_locks, which is twice as fast as the view.
+# Finds the processes that hold their lock, and whether the lock belongs to this connection. The function is twice as
+# fast as the view pg_locks.
 _PRESENT: Final = """
     SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_lock_status() l
     WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted AND l.database = %s
 """
-# This is queried once per connection, since it takes more than half as long as a check.
+# This is queried only once per connection, since it takes more than half as long as a check.
 _DATABASE: Final = "SELECT oid::bigint, pg_backend_pid() FROM pg_database WHERE datname = current_database()"
 # Both sides notice a vanished machine within about ten seconds.
 _OPTIONS: Final[dict[str, Any]] = {
@@ -45,10 +45,9 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class LivenessTracker:
-    """Determines which processes are dead, from periodic checks of their locks.
+    """Determines which processes are dead. All times are seconds of the same clock.
 
-    All times are seconds of the same clock. A process counts as dead once its lock has been missing for ``grace``
-    seconds.
+    A process counts as dead once its lock has been missing for ``grace`` seconds.
     """
 
     def __init__(self, *, grace: float) -> None:
@@ -65,11 +64,11 @@ class LivenessTracker:
         self._absent_since.clear()
 
     def end(self) -> None:
-        """Stops tracking. From now on, no process counts as dead."""
+        """Stops tracking. Then no process counts as dead."""
         self.begin(float("inf"))
 
     def looked(self, present: frozenset[int], now: float) -> bool:
-        """Records which locks are held at the time ``now``. Returns whether another process has died."""
+        """Records the held locks. Returns whether another process has died."""
         for number in self.present - present:
             self._absent_since.setdefault(number, now)
         for number in present:
@@ -81,7 +80,7 @@ class LivenessTracker:
         return not self.gone <= before
 
     def of(self, numbers: Collection[int], now: float) -> frozenset[int]:
-        """Returns those of the ``numbers`` whose processes are dead. Starts watching numbers it hasn't seen before."""
+        """Returns the ``numbers`` of dead processes. Starts watching new numbers."""
         for number in numbers:
             if number not in self.present:
                 self._absent_since.setdefault(number, now)
@@ -94,21 +93,16 @@ class LivenessTracker:
 
 
 class Presence:
-    """This process's sign of life: a random number and a session-level advisory lock on it.
+    """This process's sign of life: a random number and a session-level advisory lock on the number.
 
-    When a process ends, its connection closes and PostgreSQL releases the lock. Within two seconds, the other processes
-    see that it's ``gone``. They notice a lost machine later and a hanging process never, so leases are still needed. A
-    process that is gone isn't certainly dead, since only its connection may have failed. It then acquires its lock
-    again. Reactions to its supposed death must therefore be harmless.
+    When a process ends, PostgreSQL releases its lock. A process whose lock is missing for ``grace`` seconds is
+    ``gone``. It may still be alive if only its connection failed, so reactions must be harmless. A hanging process
+    keeps its lock, so leases are still needed.
 
-    A pooler lends its connections to other clients, which would inherit the lock. Behind a pooler, processes therefore
-    hold no locks and never count as gone, so that only leases detect dead processes.
+    After this process has regained a lost lock, no process counts as gone for ``distrust`` seconds, since the database
+    may have been down.
 
-    A process that has lost its own lock can't judge the others, since the database may have been down. After it has
-    regained the lock, no process counts as gone for ``distrust`` seconds.
-
-    A process counts as gone once its lock has been missing for ``grace`` seconds. A process that only lost its
-    connection reconnects sooner than that.
+    Behind a pooler, another client could inherit the lock. There, processes hold no locks and never count as gone.
     """
 
     def __init__(
@@ -134,22 +128,19 @@ class Presence:
 
     @property
     def announced(self) -> int | None:
-        """Returns the number of this process, or None while the process doesn't hold its lock."""
+        """The number of this process, or None while the process doesn't hold its lock."""
         return self.number if self.held.is_set() else None
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
-        """Returns those of the ``numbers`` whose processes are dead. Starts watching numbers it hasn't seen before."""
+        """Returns the ``numbers`` of dead processes. Starts watching new numbers."""
         return self._tracker.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Registers a callback that is called when another process dies and when this process regains its lock."""
+        """Registers a callback for when another process dies, and when this process regains its lock."""
         self._callbacks.append(callback)
 
     async def run(self) -> None:
-        """Holds this process's lock and checks the locks of others every second, until cancelled.
-
-        Returns immediately behind a pooler.
-        """
+        """Holds this process's lock and checks other locks, until cancelled. Returns immediately behind a pooler."""
         while True:
             try:
                 await self._hold()
@@ -192,7 +183,7 @@ class Presence:
             self._call_back()
 
     def _missed(self, reason: str) -> None:
-        """Logs the loss of the lock, but only once until it's regained."""
+        """Logs the loss of the lock, only once until it's regained."""
         if not self._is_missed:
             self._is_missed = True
             _log.warning(
@@ -218,10 +209,7 @@ class Presence:
 
 
 async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float) -> None:
-    """Waits until the server closes the connection, for at most ``seconds``.
-
-    psycopg's own wait would wake up ten times a second.
-    """
+    """Waits until the server closes the connection. psycopg's own wait would wake up ten times a second."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection.fileno(), readable.set)
     try:
@@ -234,24 +222,23 @@ async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float)
 
 
 class Holders(Protocol):
-    """Accesses the leases that processes hold. A process is identified by its ``announced`` number."""
+    """The leases that processes hold. A process is identified by its ``announced`` number."""
 
     async def numbers(self) -> list[int]:
         """Returns the numbers of the processes that hold at least one lease."""
 
     async def free(self, numbers: Collection[int]) -> int:
-        """Ends the leases of these processes and requeues their work. The interrupted runs count as attempts.
+        """Ends the leases of these processes and requeues their work. Returns the number of affected rows.
 
-        Returns the number of affected rows.
+        The interrupted runs count as attempts.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ReclaimWork:
-    """Requeues the work of dead processes before their leases expire.
+    """Requeues the work of dead processes before their leases expire. ``gone`` returns the dead processes.
 
-    ``gone`` returns the dead processes. If one of them is still alive, its further writes have no effect, since it has
-    lost its leases.
+    A process that is still alive has lost its leases, so its writes have no effect.
     """
 
     holders: Holders

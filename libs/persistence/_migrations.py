@@ -1,4 +1,4 @@
-"""Runs Alembic's schema migrations from code, one at a time for each database."""
+"""Runs Alembic's schema migrations from code."""
 
 import ast
 import gc
@@ -33,16 +33,13 @@ _CHECK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 # Alembic stores the running migration in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
-# In Python 3.11, `ast.parse` fails if other code parses before it returns, such as another thread, or a finalizer that
-# formats a traceback during a garbage collection.
+# In Python 3.11, `ast.parse` fails if other code parses meanwhile, such as another thread, or a finalizer that formats
+# a traceback.
 _PARSING_LOCK: Final = threading.Lock()
 
 
 class IncompatibleSchema(Exception):
-    """The database was created with an older version of the first revision, so its data can't be migrated.
-
-    Before the first release, that revision is edited in place.
-    """
+    """The first revision has changed since the database was created. It's edited in place until the first release."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -54,9 +51,8 @@ class IncompatibleSchema(Exception):
 def migrate(url: str, migrations: Path) -> None:
     """Migrates the database to the newest revision in ``migrations/versions``. Raises IncompatibleSchema.
 
-    Blocks the calling thread. An advisory lock serializes concurrent callers, which wait at most 60 s. A revision waits
-    for table locks only 2 s at a time, so that queries behind it aren't blocked for long. Alembic isn't loaded if the
-    database is current, or if it's ahead because a newer release is being rolled out.
+    Blocks the calling thread. Concurrent callers wait for each other for up to 60 s. A revision waits for table locks
+    only 2 s at a time, so that queries behind it aren't blocked for long.
     """
     with psycopg.connect(url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
         if _is_current(connection, migrations):
@@ -70,10 +66,9 @@ def migrate(url: str, migrations: Path) -> None:
 
 @contextmanager
 def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
-    """Holds the advisory lock within an open transaction, since a session lock fails behind a transaction pooler.
+    """Holds the advisory lock in a transaction, since a session lock fails behind a transaction pooler.
 
-    Polls for the lock, since a waiting statement would block concurrent index builds, which wait for all earlier
-    statements.
+    Polls for the lock, since a waiting statement would block concurrent index builds.
     """
     until = time.monotonic() + _TIMEOUT_SECONDS
     while True:
@@ -88,10 +83,7 @@ def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None
 
 
 def _upgrade_patiently(url: str, migrations: Path) -> None:
-    """Upgrades the database and tries again if a revision doesn't get a lock.
-
-    That's safe, since earlier revisions are committed and a revision can run again.
-    """
+    """Upgrades the database, and tries again if a revision doesn't get a lock."""
     from sqlalchemy.exc import OperationalError
 
     until = time.monotonic() + _TIMEOUT_SECONDS
@@ -109,7 +101,7 @@ def _upgrade_patiently(url: str, migrations: Path) -> None:
 def is_migrated(url: str, migrations: Path) -> bool:
     """Returns whether the database has the newest revision in ``migrations/versions``, or a newer one.
 
-    Blocks the calling thread. Raises IncompatibleSchema, or an outage error if the database doesn't respond.
+    Blocks the calling thread. Raises IncompatibleSchema.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         return _is_current(connection, migrations)
@@ -130,7 +122,7 @@ def newest_revision(migrations: Path) -> str:
 
 
 def _origin(migrations: Path) -> str:
-    """Returns a digest of the SQL in the first revision and in the library schemas that it uses. Layout is ignored."""
+    """Returns a digest of the SQL in the first revision and in the library schemas that it imports."""
     first = min((migrations / "versions").glob("[0-9]*.py"))
     with _PARSING_LOCK, _collector_paused():
         return hashlib.sha256("\n".join(_texts(first)).encode()).hexdigest()
@@ -164,7 +156,6 @@ def _upgrade(url: str, migrations: Path) -> None:
 
 
 def configuration_of(url: str, migrations: Path) -> "Config":
-    """Returns Alembic's configuration for a database and a migrations folder."""
     from alembic.config import Config
 
     config = Config()

@@ -1,7 +1,4 @@
-"""Reads pages of lists by number or by cursor.
-
-With a cursor, every page takes the same time, however long the list is.
-"""
+"""Reads pages of lists by offset or by cursor."""
 
 import base64
 import binascii
@@ -20,8 +17,8 @@ from libs.persistence._database import Connection, fetch_records, fetch_value
 
 _KEY: Final = "page_key_"
 _BIGGEST: Final = 2**63 - 1
-# For each long list, the monotonic time until which it isn't counted again. Counting ten thousand entries takes longer
-# than reading a page.
+# Long lists aren't counted again until these monotonic times. Counting ten thousand rows takes longer than reading a
+# page.
 _LONG_LISTS: Final[dict[tuple[str, str, str], float]] = {}
 _LONG_SECONDS: Final = 30.0
 _MOST_LONG_LISTS: Final = 1_000
@@ -31,8 +28,7 @@ _MOST_LONG_LISTS: Final = 1_000
 class Order:
     """A total order of rows, given by columns and their PostgreSQL types.
 
-    If an index contains the columns that the list is filtered by, followed by the order's columns, every page takes the
-    same time.
+    With an index on the filtered columns followed by these columns, every page takes the same time.
     """
 
     columns: tuple[str, ...]
@@ -49,10 +45,7 @@ class Order:
         return ", ".join(f"({column})::text AS {_KEY}{number}" for number, column in enumerate(self.columns))
 
     def beyond(self, cursor: str | None) -> tuple[str, dict[str, str]]:
-        """Returns an SQL condition that selects the rows after the cursor, and its parameters.
-
-        Raises ``ValidationFailed``.
-        """
+        """Returns the SQL condition for rows after the cursor, and its parameters. Raises ``ValidationFailed``."""
         if cursor is None:
             return "", {}
         values = {f"{_KEY}{number}": value for number, value in enumerate(_values(cursor, self.types))}
@@ -76,11 +69,10 @@ async def fetch_page(
     counted: str | None = None,
     count: int | None = COUNTED,
 ) -> Page[dict[str, Any]]:
-    """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` to the end of the condition.
+    """Reads a page of ``SELECT columns source``. ``source`` is SQL from ``FROM`` to the end of the ``WHERE`` condition.
 
     ``offset`` counts from the cursor. ``counted`` is a cheaper source with the same number of rows. ``count`` is the
-    maximum number of rows to count, or None for all. A longer list isn't counted again for half a minute. Raises
-    ``ValidationFailed`` if the cursor is invalid.
+    maximum number of rows to count, or None for all. Raises ``ValidationFailed`` if the cursor is invalid.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(
@@ -99,7 +91,7 @@ async def fetch_page(
 
 
 async def _total(connection: Connection, source: str, parameters: Mapping[str, Any], count: int | None) -> int:
-    """Counts the rows of the source, but no more than ``count`` plus one."""
+    """Counts up to ``count + 1`` rows of the source."""
     if count is None:
         return int(await fetch_value(connection, f"SELECT count(*) {source}", parameters))
     list_of = (connection.info.dbname, source, repr(sorted(parameters.items())))

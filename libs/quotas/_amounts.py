@@ -1,4 +1,4 @@
-"""The amounts that companies have stored. Triggers count them in the transactions that store the rows."""
+"""The amounts that companies have stored, which triggers count."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,7 @@ _USED: Final = """
     SELECT company_id, name, sum(amount)::bigint FROM company_amounts
     WHERE company_id = ANY(%s) AND name = ANY(%s) GROUP BY company_id, name
 """
-# The number per statement is limited, since merging all changes together could time out on every attempt. Concurrent
-# runs merge each row once and skip each other's locks, which prevents deadlocks.
+# The limit keeps the statement from timing out. Concurrent runs skip each other's locks, which prevents deadlocks.
 _FOLD: Final = """
     WITH changed AS MATERIALIZED (
         SELECT id, company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
@@ -37,17 +36,17 @@ _IDLE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """An excess over a limit: the amount above it (``by``), and the error to raise."""
+    """The amount above a limit (``by``), and the error to raise."""
 
     by: int
     error: QuotaExceeded
 
 
 class CompanyAmounts:
-    """Reads and checks the amounts that a service counts, by the names of their limits.
+    """Reads and checks the amounts that a service counts, by limit.
 
-    Each change is recorded in its own row, so that writers never wait for each other; ``fold`` merges the rows. Checks
-    don't lock anything, so concurrent transactions can together exceed a limit by as much as they store.
+    Each change has its own row, so that writers never wait for each other. ``fold`` merges the rows. Checks don't lock
+    anything, so concurrent transactions can together exceed a limit.
     """
 
     def __init__(self, database: Database, limits: CompanyLimits, names: Iterable[str]) -> None:
@@ -71,7 +70,7 @@ class CompanyAmounts:
                 raise quota_exceeded(name, limit, used.get(name, 0))
 
     async def excess(self, connection: Connection, company_ids: Iterable[str], name: str) -> dict[str, Excess]:
-        """Returns, by company ID, the excess over the limit. It includes what the transaction has stored so far."""
+        """Returns the excess by company ID. It includes what the transaction has stored so far."""
         limits = {each: limit for each in company_ids if (limit := self._limits.of(each, name)) is not None}
         if not limits:
             return {}
@@ -84,12 +83,12 @@ class CompanyAmounts:
         }
 
     async def fold(self) -> bool:
-        """Merges the oldest rows with changes. Returns whether there were any."""
+        """Merges the oldest changes. Returns whether there were any."""
         rows = await self._database.execute(_FOLD, (_BATCH,))
         return bool(rows[0][0])
 
     async def run(self) -> None:
-        """Merges rows with changes until cancelled."""
+        """Merges changes until cancelled."""
         while True:
             if not await self.fold():
                 await asyncio.sleep(_IDLE_SECONDS)

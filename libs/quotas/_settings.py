@@ -1,4 +1,4 @@
-"""The settings of company limits, which are the same for every service of an installation."""
+"""The settings of company limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompanyLimits:
-    """The company limits, by name: the ``usual`` ones, and custom ones by company ID."""
+    """The limits by name: ``usual`` for all companies, and ``own`` by company ID."""
 
     usual: Mapping[str, int | None]
     own: Mapping[str, Mapping[str, int | None]]
 
     def of(self, company_id: str, name: str) -> int | None:
-        """Returns the company's limit with this name, or None if it's unlimited."""
+        """Returns None if the company has no limit with this name."""
         own = self.own.get(company_id)
         return own[name] if own is not None and name in own else self.usual.get(name)
 
@@ -87,7 +87,7 @@ class QuotaSettings(BaseSettings):
 
 
 def _parse(text: str) -> dict[str, dict[str, int | None]]:
-    """Parses custom limits such as ``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
+    """Parses JSON such as ``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
     if not text.strip():
         return {}
     try:
@@ -101,5 +101,5 @@ def _parse(text: str) -> dict[str, dict[str, int | None]]:
             if name not in LIMITS:
                 raise ValueError(f"unknown limit {name}; use one of: {', '.join(LIMITS)}")
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-                raise ValueError(f"the limit {name} must be a whole number of 0 or more")
+                raise ValueError(f"the limit {name} must be a whole number, 0 or more")
     return {company: {name: limit or None for name, limit in limits.items()} for company, limits in given.items()}

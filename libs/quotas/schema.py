@@ -1,4 +1,4 @@
-"""The table of the amounts that companies have stored, and the triggers that update it."""
+"""The table of the amounts that companies have stored, and its triggers."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -50,8 +50,8 @@ def count_rows(
 ) -> None:
     """Creates the table of amounts, and triggers on ``table`` that update it.
 
-    ``amounts`` maps the name of a limit to the SQL for a row's contribution. ``counted`` is an SQL condition; rows that
-    don't match it don't count. ``company`` is the SQL for a row's company. All of them refer to the row as ``{row}``.
+    ``amounts`` maps the name of a limit to the SQL for a row's amount. ``counted`` is the SQL condition for rows that
+    count, and ``company`` the SQL for a row's company. All of them refer to the row as ``{row}``.
     """
     old, new = counted.format(row="OLD"), counted.format(row="NEW")
     for statement in (_TABLE, _BY_COMPANY, _CHANGED):

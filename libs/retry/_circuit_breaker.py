@@ -12,9 +12,9 @@ _OPEN_SECONDS: Final = 10.0
 
 
 class CircuitBreaker:
-    """Retries calls to a service according to ``policy``. While the breaker is open, each call gets a single attempt.
+    """Retries calls according to ``policy``. While the breaker is open, each call gets a single attempt.
 
-    The breaker opens for ``open_seconds`` after a call has failed despite its retries. It closes at the next success.
+    The breaker opens for ``open_seconds`` when a call fails despite retries. It closes at the next success.
     """
 
     def __init__(self, policy: RetryPolicy, open_seconds: float = _OPEN_SECONDS) -> None:
@@ -24,7 +24,7 @@ class CircuitBreaker:
         self._opened = -math.inf
 
     async def run(self, call: Callable[[], Awaitable[T]], *, on: type[Exception]) -> T:
-        """Runs ``call``, which must be idempotent, and retries it. Raises its last failure.
+        """Runs ``call``, which must be idempotent, and retries it. Raises the last failure.
 
         Only failures of type ``on`` open the breaker.
         """

@@ -16,10 +16,7 @@ _MOST_DOUBLINGS: Final = 30
 
 
 class Transient(Exception):
-    """A failure that may be temporary.
-
-    ``retry_after`` is the number of seconds to wait, if the other side requests it.
-    """
+    """A failure that may be temporary. ``retry_after`` is the delay in seconds that the other side requests."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -30,9 +27,8 @@ class Transient(Exception):
 class RetryPolicy:
     """When and how often to retry. The backoff doubles from ``first`` to ``longest`` seconds.
 
-    Retries stop after ``attempts`` calls, or before a wait that would end ``give_up_after`` seconds or more after the
-    first call. They also stop if a ``Transient`` requests a longer wait than ``longest``. By default, they never stop:
-    cancel the task, or set a deadline around it.
+    Retries stop after ``attempts`` calls, or before a wait that would exceed ``give_up_after`` seconds since the first
+    call. By default, both are unlimited. Retries also stop if a ``Transient`` requests a longer wait than ``longest``.
     """
 
     first: float = 0.1
@@ -54,12 +50,12 @@ class RetryPolicy:
     ) -> T:
         """Retries ``call``, which must be idempotent, until it succeeds. Raises the last failure unchanged.
 
-        Failures that aren't of type ``on`` or don't satisfy ``when`` are raised immediately. A failure that satisfies
-        ``outage`` restarts the ``give_up_after`` period. ``before_sleep`` gets the failure and the attempt's number.
+        Retries only failures of type ``on`` that satisfy ``when``. A failure that satisfies ``outage`` restarts the
+        ``give_up_after`` period. ``before_sleep`` receives the failure and the attempt's number.
         """
         began = self.clock()
         try:
-            # Most calls succeed at once, and tenacity would take longer than many of them.
+            # Most calls succeed immediately, and many take less time than tenacity.
             return await call()
         except on as problem:
             if not when(problem):

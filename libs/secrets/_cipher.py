@@ -1,4 +1,4 @@
-"""Authenticated encryption of single secrets with a list of keys."""
+"""Authenticated encryption of secrets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _HEAD: Final = len(_FORM) + _ID_BYTES
 
 
 class SecretUnreadable(Exception):
-    """No configured key decrypts the ciphertext, or the ciphertext was copied from another place."""
+    """No configured key decrypts the ciphertext, or the ciphertext was changed or copied from another place."""
 
 
 class SecretCipher:
-    """A cipher that uses AES-256-GCM. The first key encrypts; every key decrypts.
+    """An AES-256-GCM cipher with several keys. The first key encrypts, and every key decrypts.
 
-    A ciphertext consists of a format byte, the key's ID, the nonce, and the encrypted text with its tag. It's bound to
-    its ``place``, such as a table and row, and can't be decrypted if it's copied elsewhere.
+    A ciphertext consists of a format byte, the key's ID, the nonce, and the encrypted text with its tag. It can only be
+    decrypted with the same ``place``, such as a table and row.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
@@ -39,23 +39,23 @@ class SecretCipher:
         return head + nonce + self._keys[self.current_id].encrypt(nonce, secret.encode(), head + place.encode())
 
     def decrypt(self, ciphertext: bytes, *, place: str) -> str:
-        """Returns the decrypted text. Raises SecretUnreadable."""
+        """Raises SecretUnreadable."""
         head, nonce = ciphertext[:_HEAD], ciphertext[_HEAD : _HEAD + _NONCE_BYTES]
         key = self._keys.get(id_of(ciphertext))
         if key is None:
-            raise SecretUnreadable(f"it's encrypted with key {id_of(ciphertext).hex()}, which isn't in AES_SECRETS_KEY")
+            raise SecretUnreadable(f"AES_SECRETS_KEY doesn't contain the key with the ID {id_of(ciphertext).hex()}")
         try:
             opened = key.decrypt(nonce, ciphertext[_HEAD + _NONCE_BYTES :], head + place.encode())
         except (InvalidTag, ValueError) as problem:
-            raise SecretUnreadable(f"it was changed, or copied to {place} from another place") from problem
+            raise SecretUnreadable("the ciphertext was changed, or copied from another place") from problem
         return opened.decode()
 
 
 def key_id(key: bytes) -> bytes:
-    """Returns the ID of a key, which doesn't reveal the key."""
+    """Returns an ID that doesn't reveal the key."""
     return hashlib.sha256(b"aes secrets key id\x00" + key).digest()[:_ID_BYTES]
 
 
 def id_of(ciphertext: bytes) -> bytes:
-    """Returns the ID of the key with which the ciphertext was encrypted."""
+    """Returns the ID of the key that encrypted the ciphertext, or nothing if the format is unknown."""
     return ciphertext[len(_FORM) : _HEAD] if ciphertext[: len(_FORM)] == _FORM else b""

@@ -25,7 +25,7 @@ S = TypeVar("S", bound=StoredSecret)
 
 class SecretStore(Protocol[S]):
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[S]:
-        """Returns secrets that aren't encrypted with this key and whose ID is above ``after``, ordered by ID."""
+        """Returns secrets that aren't encrypted with this key, ordered by ID, starting after the ID ``after``."""
 
     async def replace_ciphertext(self, old: S, ciphertext: bytes) -> None:
         """Replaces the ciphertext unless the secret has changed since it was read."""
@@ -33,17 +33,14 @@ class SecretStore(Protocol[S]):
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The result of a rotation. ``unreadable`` contains, by place, the reasons why secrets couldn't be decrypted."""
+    """The result of a rotation. ``unreadable`` contains the place and error of each secret that wasn't decrypted."""
 
     changed: int
     unreadable: tuple[tuple[str, SecretUnreadable], ...]
 
 
 async def reencrypt(store: SecretStore[S], cipher: SecretCipher) -> Rotation:
-    """Re-encrypts every secret that isn't encrypted with the newest key.
-
-    Can run at any time, even several times at once.
-    """
+    """Re-encrypts every secret that isn't encrypted with the newest key. Several runs can overlap."""
     changed, unreadable, after = 0, [], ""
     while batch := await store.secrets_not_under(cipher.current_id, after=after, limit=_BATCH):
         for secret in batch:

@@ -1,4 +1,4 @@
-"""The setting that contains the encryption keys."""
+"""The setting for encryption keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SecretsSettings(BaseSettings):
         return keys
 
     def secret_cipher(self) -> SecretCipher | None:
-        """Returns the cipher for the configured keys, or None if there are none."""
+        """Returns None if no keys are configured."""
         keys = parse_keys(self.secrets_key.get_secret_value())
         return SecretCipher(keys) if keys else None
 

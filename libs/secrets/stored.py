@@ -1,4 +1,4 @@
-"""The tables that contain users' encrypted secrets, by service."""
+"""The tables that contain users' encrypted secrets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class SecretTable:
     condition: LiteralString = "true"
 
     async def count_by_key(self, connection: Connection) -> dict[bytes, int]:
-        """Returns how many secrets are encrypted with each key, by key ID."""
+        """Returns the number of secrets by key ID."""
         # The key's ID follows the format byte.
         cursor = await connection.execute(
             f"""SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM {self.table}

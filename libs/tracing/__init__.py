@@ -1,7 +1,4 @@
-"""Correlation IDs and OpenTelemetry spans.
-
-All spans with the same correlation ID form one trace across all services.
-"""
+"""Correlation IDs and OpenTelemetry spans. All spans with the same correlation ID form one trace."""
 
 from libs.tracing._spans import (
     NOTHING,

@@ -28,10 +28,7 @@ _next_trace_id: ContextVar[int | None] = ContextVar("next_trace_id", default=Non
 
 
 class _CorrelationIds(RandomIdGenerator):
-    """Generates the IDs of traces and spans.
-
-    Trace IDs come from a context variable, since the SDK doesn't say which span it needs an ID for.
-    """
+    """Takes trace IDs from a context variable, since the SDK doesn't say which span needs an ID."""
 
     def generate_trace_id(self) -> int:
         return _next_trace_id.get() or super().generate_trace_id()
@@ -41,10 +38,7 @@ class _CorrelationIds(RandomIdGenerator):
 
 
 class ExportingTracer:
-    """A tracer with a private provider.
-
-    With a global provider, libraries with built-in tracing would record content.
-    """
+    """A tracer with a private provider. With a global provider, libraries with tracing would record content."""
 
     def __init__(self, service: str, environ: Mapping[str, str]) -> None:
         resource = Resource.create(
@@ -110,14 +104,14 @@ class ExportingTracer:
         return trace.format_span_id(current.span_id) if current.is_valid else None
 
     def stop(self) -> None:
-        # The exporter retries for up to half a minute without its collector. The process must end sooner.
+        # Without a collector, the exporter retries for up to half a minute. The process must end sooner.
         shutdown = Thread(target=self._provider.shutdown, daemon=True)
         shutdown.start()
         shutdown.join(_STOP_SECONDS)
 
 
 class _RecordingSpan(Span):
-    """A span that is recorded. It becomes the current span when it's created."""
+    """A recorded span. It becomes the current span when it's created."""
 
     def __init__(self, span: trace.Span) -> None:
         super().__init__(span.get_span_context())
@@ -155,11 +149,11 @@ def _current() -> SpanContext:
 
 
 def _resumed_correlation() -> str | None:
-    """Returns the correlation ID that this task has resumed, or None once a span has started in the task."""
+    """Returns the correlation ID that this task resumed, or None once a span has started in the task."""
     found = get_value(_CORRELATION)
     return found if isinstance(found, str) and not _current().is_valid else None
 
 
 def _span_context(traceparent: str) -> SpanContext:
-    """Parses a W3C ``traceparent`` header. Returns an invalid context if the header is malformed."""
+    """Returns an invalid context if the ``traceparent`` header is malformed."""
     return trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context())).get_span_context()

@@ -1,4 +1,4 @@
-"""Correlation IDs and spans. While tracing is off, a span costs one check, a tenth of OpenTelemetry's no-op span."""
+"""Correlation IDs and spans. While tracing is off, a span costs only one check."""
 
 import os
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 
 
 class Span(NonRecordingSpan):
-    """A span of work, from its creation until ``end`` or the end of its ``with`` block. This class records nothing.
+    """A span of work until ``end`` or the end of its ``with`` block. This class records nothing.
 
-    Spans that are created meanwhile in the same task, or in tasks started there, are its children. If a ``with`` block
-    raises an exception, the exception's type is recorded.
+    Spans created meanwhile in the same task, or in tasks that it starts, are children of this span. If the ``with``
+    block raises an exception, the exception's type is recorded.
     """
 
     def set(self, key: str, value: Value | None) -> None:
@@ -40,7 +40,7 @@ _tracer: "ExportingTracer | None" = None
 
 
 def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Turns tracing on if the standard environment variables specify a collector. Returns whether it's on."""
+    """Turns tracing on if OpenTelemetry's environment variables specify a collector. Returns whether it's on."""
     global _tracer
     wanted = any(environ.get(name) for name in _ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER") != "none"
     if not wanted or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -53,7 +53,7 @@ def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def stop() -> None:
-    """Sends the remaining spans and turns tracing off. Blocks for up to two seconds if the collector is down."""
+    """Sends the remaining spans, for up to two seconds, and turns tracing off."""
     global _tracer
     tracer, _tracer = _tracer, None
     if tracer is not None:
@@ -72,8 +72,8 @@ def span(
 ) -> Span:
     """Starts a span as a child of ``parent`` (a ``traceparent``), or of the current span.
 
-    ``correlation_id`` determines the span's trace. A parent in another trace is only linked and not continued, as is
-    the span ``link``. ``began`` is in Unix nanoseconds, for work that started earlier.
+    ``correlation_id`` determines the span's trace. A parent in another trace is only linked, like the span ``link``.
+    ``began`` is the start in Unix nanoseconds, for work that started earlier.
     """
     if _tracer is None:
         return NOTHING
@@ -81,7 +81,7 @@ def span(
 
 
 def is_on() -> bool:
-    """Returns whether spans are recorded. Check this before computing values that only spans need."""
+    """Returns whether spans are recorded."""
     return _tracer is not None
 
 
@@ -92,26 +92,23 @@ def resume(parent: str | None, correlation_id: str) -> None:
 
 
 def current_traceparent() -> str | None:
-    """Returns the W3C ``traceparent`` header of the current span, or None while tracing is off."""
+    """Returns the W3C ``traceparent`` of the current span, if any."""
     return None if _tracer is None else _tracer.traceparent()
 
 
 def span_id() -> str | None:
-    """Returns the ID of the current span, for use in logs."""
+    """Returns the ID of the current span, if any."""
     return None if _tracer is None else _tracer.span_id()
 
 
 @lru_cache(maxsize=4096)
 def trace_id_of(correlation_id: str) -> str:
-    """Returns the trace ID for a correlation ID: the first half of its SHA-256, as 32 hexadecimal digits.
-
-    It's derived, so that the trace of a known correlation ID can be found.
-    """
+    """Derives the trace ID from the correlation ID: the first half of its SHA-256, as 32 hexadecimal digits."""
     return sha256(correlation_id.encode()).hexdigest()[:32]
 
 
 def _bound_by_structlog(name: str) -> ContextVar[Any]:
-    # Reading one value through structlog copies all context variables. Its tokens contain the variable itself.
+    # Reading a value through structlog would copy all context variables. A token of structlog contains the variable.
     return copy_context().run(structlog.contextvars.bind_contextvars, **{name: ""})[name].var
 
 
@@ -119,11 +116,11 @@ _correlation_id: Final = _bound_by_structlog("correlation_id")
 
 
 def current_correlation_id() -> str | None:
-    """Returns the correlation ID of the current request or message, the same as in its logs."""
+    """Returns the correlation ID of the current request or message."""
     value = _correlation_id.get(None)
     return value if isinstance(value, str) else None
 
 
 def bind_correlation_id(correlation_id: str) -> None:
-    """Replaces the current correlation ID, for example by one from the request's body."""
+    """Replaces the current correlation ID, for example with one from the request's body."""
     _correlation_id.set(correlation_id)

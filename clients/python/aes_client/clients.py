@@ -29,7 +29,7 @@ _USAGE_PAGE = 1000
 
 
 class _Service(operations.Service[R], Generic[R, Http]):
-    """The attributes and methods that ``Client`` and ``AsyncClient`` share."""
+    """The base class of ``Client`` and ``AsyncClient``."""
 
     _runs: type[R]
 
@@ -64,10 +64,9 @@ class _Service(operations.Service[R], Generic[R, Http]):
         query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Request[Any]:
-        """Sends a request to any route, including routes that this version of the client has no method for.
+        """Sends a request to any route, even one that has no method in this client.
 
         ``path`` is relative to ``/api/v1``. Returns the parsed JSON response, or ``None`` if the response is empty.
-        Temporary failures are retried with the same idempotency key.
         """
         request: Request[Any] = Request(method.upper(), path, one_or_none, body=body, query=query or {})
         return request.with_key(idempotency_key)
@@ -76,10 +75,10 @@ class _Service(operations.Service[R], Generic[R, Http]):
     def usage(
         self, *, begin: str | None = None, end: str | None = None, group_by: Iterable[str] = ()
     ) -> Flow[UsageReport]:
-        """Returns usage totals, optionally grouped by ``day``, ``agent``, ``model``, ``user`` and ``key``.
+        """Returns usage totals, grouped by any of ``day``, ``agent``, ``model``, ``user`` and ``key``.
 
         ``begin`` and ``end`` are UTC days such as ``2026-05-01``, both inclusive. A timestamp as ``end`` is exclusive.
-        The default is the last 30 days.
+        By default, the report covers the last 30 days.
         """
         query = given(**{"from": begin, "to": end}, group_by=",".join(group_by) or None, limit=_USAGE_PAGE)
         items: list[UsageItem] = []
@@ -91,10 +90,7 @@ class _Service(operations.Service[R], Generic[R, Http]):
             query["offset"] = len(items)
 
     def session(self, session_id: str, *, tools: Tools = ()) -> SessionHandle[R]:
-        """Returns a handle for a session without sending a request.
-
-        ``tools`` are called when a turn of the session waits for their results.
-        """
+        """Returns a handle for a session without sending a request. ``tools`` implement the agent's client tools."""
         return SessionHandle(self._runner, session_id, tools)
 
 
@@ -102,9 +98,8 @@ class Client(_Service[SyncRunner, httpx.Client]):
     """A blocking client that can be shared between threads.
 
     ``base_url`` and ``api_key`` default to the environment variables ``AES_BASE_URL`` and ``AES_API_KEY``. To
-    authenticate with a bearer token instead of a key, pass ``token``. ``timeout`` is in seconds per attempt, and
-    ``retries`` is the policy for retries. To use a proxy or custom certificates, pass your own ``httpx`` client as
-    ``http``; ``close`` doesn't close it.
+    authenticate with a bearer token instead of a key, pass ``token``. ``timeout`` is in seconds per attempt. To use a
+    proxy or custom certificates, pass your own ``httpx`` client as ``http``.
     """
 
     _runs = SyncRunner
@@ -122,10 +117,7 @@ class Client(_Service[SyncRunner, httpx.Client]):
 
 
 class AsyncClient(_Service[AsyncRunner, httpx.AsyncClient]):
-    """An asyncio client that accepts the same arguments as ``Client``.
-
-    Await its operations, and iterate over lists with ``async for``.
-    """
+    """An asyncio client with the arguments of ``Client``. Await operations, and iterate lists with ``async for``."""
 
     _runs = AsyncRunner
 

@@ -14,9 +14,9 @@ from aes_client.retries import RetryPolicy, attempts
 
 
 def saved(request: Request[Any], path: str | os.PathLike[str], policy: RetryPolicy) -> Flow[int]:
-    """Downloads a response to a temporary file, then moves the file to ``path``. Returns its size in bytes.
+    """Downloads a response to ``path`` and returns the file's size in bytes. Raises the same errors as ``attempts``.
 
-    An interrupted download starts over. Raises the same errors as ``attempts``.
+    The file appears once it's complete. An interrupted download starts over.
     """
     target = Path(path)
     beside = target.with_name(f".{target.name}.{uuid4()}.part")

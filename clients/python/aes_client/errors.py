@@ -14,7 +14,7 @@ class AesError(Exception):
 
 
 class ApiError(AesError):
-    """An error returned by the service. ``status`` is 0 for an error received as an event.
+    """An error returned by the service. ``status`` is the HTTP status, or 0 for an error in an event.
 
     ``details`` lists invalid fields or exceeded limits. ``retry_after`` is in seconds.
     """
@@ -41,7 +41,7 @@ class ApiError(AesError):
 
     @property
     def is_transient(self) -> bool:
-        """Whether retrying the request can help."""
+        """Whether a retry can succeed."""
         return self.type in _TRANSIENT
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class ConnectionFailed(AesError):
 
 
 class TimeLimitReached(AesError):
-    """The call took longer than its ``timeout``. The turn ``turn_id``, if any, keeps running in the service."""
+    """The call took longer than its ``timeout``. If the call waited for a turn, the turn keeps running."""
 
     def __init__(self, message: str, *, session_id: str | None = None, turn_id: str | None = None) -> None:
         super().__init__(message)

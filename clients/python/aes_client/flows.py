@@ -1,7 +1,6 @@
-"""Flows: generators that yield steps, such as sending a request, and receive the outcome of each step.
+"""Flows: generators that yield steps, such as ``Send``, and receive the outcome of each step.
 
-The client's logic is written once, as flows. A blocking and an asynchronous runner execute their steps. If a step
-fails, its exception is raised at the ``yield``.
+A blocking or an asynchronous runner executes the steps. If a step fails, ``yield`` raises the step's exception.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Send:
-    """A step that sends a request once. Its outcome is the ``httpx.Response``, whatever the status."""
+    """A step that sends a request once. The outcome is the ``httpx.Response``, whatever the status."""
 
     request: Request[Any]
 
 
 @dataclass(frozen=True)
 class Open:
-    """A step that sends a request once, without reading the response's body. Its outcome is an ``OpenResponse``."""
+    """A step that sends a request once, without reading the response's body. The outcome is an ``OpenResponse``."""
 
     request: Request[Any]
 
@@ -43,14 +42,14 @@ class OpenResponse:
 
 @dataclass(frozen=True)
 class Read:
-    """A step that reads the next piece of a response's body. Its outcome is empty at the end of the body."""
+    """A step that reads the next piece of a response's body. The outcome is empty at the end."""
 
     answer: OpenResponse
 
 
 @dataclass(frozen=True)
 class Close:
-    """A step that closes a response before its body has been read to the end."""
+    """A step that closes a response early."""
 
     answer: OpenResponse
 
@@ -62,10 +61,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Call:
-    """A step that calls a function of the user's program, which can be a coroutine function.
-
-    Its outcome is the function's result.
-    """
+    """A step that calls a function of the user's program. The outcome is the function's result."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
@@ -74,10 +70,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Together:
-    """A step that runs flows concurrently.
-
-    Its outcome is the list of their results and exceptions, in the order of ``flows``.
-    """
+    """A step that runs flows concurrently. The outcome is a list with each flow's result or exception, in order."""
 
     flows: Sequence[Generator[Any, Any, Any]]
 
@@ -90,10 +83,9 @@ class Emit(Generic[T]):
 
 
 class NeverConnected(httpx.ConnectError):
-    """``Send`` and ``Open`` raise this error if connecting fails before the service has ever responded to this client.
+    """Connecting failed, and the service has never responded to this client. The address is probably wrong.
 
-    The cause is probably a wrong address. After a first response, it would be an outage. ``timed_out`` is true if the
-    attempt timed out instead of being refused.
+    ``timed_out`` is true if the attempt timed out instead of being refused.
     """
 
     def __init__(self, problem: httpx.TransportError) -> None:
@@ -107,7 +99,7 @@ Emitting = Generator[Step | Emit[T], Any, None]
 
 
 class Deadline:
-    """A time limit in seconds. ``None`` means that there's no limit."""
+    """A time limit in seconds, or ``None`` for no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
@@ -118,6 +110,6 @@ class Deadline:
         return longest if self._end is None else max(0.0, min(longest, self._end - time.monotonic()))
 
     def check(self, what: str, **ids: str | None) -> None:
-        """Raises ``TimeLimitReached`` if the time limit has passed. The message names ``what`` took too long."""
+        """Raises ``TimeLimitReached`` if the time limit has passed. ``what`` is the subject of the message."""
         if self._end is not None and time.monotonic() >= self._end:
             raise TimeLimitReached(f"{what} took longer than {self._seconds:g} s", **ids)

@@ -24,7 +24,7 @@ _OF_PROXIES: dict[int, type[ApiError]] = {
 
 
 def refusal(response: httpx.Response, body: bytes) -> ApiError:
-    """Returns the exception for an error response, including the delay in its ``Retry-After`` header."""
+    """Returns the exception for an error response."""
     given = response.headers.get("retry-after", "")
     seconds = float(given) if given.isascii() and given.isdigit() else None
     return error_in(body, status=response.status_code, retry_after=seconds)

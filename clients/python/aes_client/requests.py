@@ -1,4 +1,4 @@
-"""API requests, and functions that parse their responses. This module doesn't send anything."""
+"""API requests, and functions that parse their responses."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TRANSFER_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Upload:
-    """A file to upload. ``name`` is optional if the content is a path, or a file that has a name."""
+    """A file to upload. ``name`` is optional if the content is a path or an open file with a name."""
 
     content: Content
     name: str | None = None
 
     @contextmanager
     def opened(self) -> Iterator[tuple[str, Any]]:
-        """Yields the file's name and its content from the start, because each attempt reads the content again."""
+        """Yields the file's name and content. Rewinds an open file, because each attempt reads the content again."""
         if isinstance(self.content, (str, os.PathLike)):
             with Path(self.content).open("rb") as file:
                 yield self._name(file.name), file
@@ -81,7 +81,7 @@ class Request(Generic[T]):
 
 
 def path_of(template: str, *parts: str) -> str:
-    """Returns a path with its placeholders filled in.
+    """Fills in a path's placeholders.
 
     Raises ``ValueError`` if a part is empty, because the path would then address another resource.
     """
@@ -93,12 +93,12 @@ def path_of(template: str, *parts: str) -> str:
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Returns the arguments that aren't ``None``, as a dictionary."""
+    """Returns the arguments that aren't ``None``."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def nothing(_: httpx.Response) -> None:
-    """Ignores a response, which has no body."""
+    """Ignores the response."""
 
 
 def content(response: httpx.Response) -> bytes:
@@ -115,9 +115,7 @@ def one(kind: type[T]) -> Answer[T]: ...
 @overload
 def one(kind: Any) -> Answer[Any]: ...
 def one(kind: Any) -> Answer[Any]:
-    """Returns a function that parses a response as ``kind``, and raises ``UnexpectedResponse`` if the body doesn't
-    match.
-    """
+    """Returns a parser of responses. It raises ``UnexpectedResponse`` if the body isn't a ``kind``."""
 
     def read(response: httpx.Response) -> Any:
         try:
@@ -136,6 +134,6 @@ def one_or_none(response: httpx.Response) -> Any:
 
 @cache
 def page(kind: Any, name: str) -> Answer[Any]:
-    """Returns a function that parses a page of a list. ``name`` is the field with the page's items."""
+    """Returns a parser of list pages. ``name`` is the field with a page's items."""
     items = (list[kind], pydantic.Field(alias=name))
     return one(pydantic.create_model("Page", items=items, has_more=(bool, ...), next=(Any, None)))

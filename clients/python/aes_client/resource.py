@@ -1,7 +1,7 @@
-"""The base class of the API's resources, and the decorators of their operations.
+"""The base class of the API's resources, and decorators for their operations.
 
-An operation is written once, as a method that returns a ``Request`` or a flow. On ``Client``, calling it returns the
-response; on ``AsyncClient``, it returns an awaitable. Type checkers know the difference.
+An operation is a method that returns a ``Request`` or a flow. The decorated method returns the response on ``Client``,
+and an awaitable on ``AsyncClient``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _PAGE = 200
 
 
 class Resource(Generic[R]):
-    """A resource of the API, such as sessions, whose requests are sent by a runner."""
+    """A resource of the API, such as sessions."""
 
     def __init__(self, runner: R) -> None:
         self._runner = runner
 
     def _send(self, request: Request[T]) -> Flow[T]:
-        """Sends a request, retries it after temporary failures, and returns its response."""
+        """Sends a request and retries it after temporary failures."""
         return attempts(request, self._runner.policy, sent)
 
     def _pages(
@@ -68,7 +68,7 @@ class Method(Generic[P, Result, AsyncResult]):
         self._call = call
 
     def request(self, resource: Resource[Any], *arguments: P.args, **keywords: P.kwargs) -> Request[Result]:
-        """Returns a generated operation's request, so that a handwritten operation can send it as part of a flow."""
+        """Returns the operation's request without sending it, for use in a flow."""
         return cast("Request[Result]", self._described(resource, *arguments, **keywords))
 
     @overload
@@ -84,7 +84,7 @@ class Method(Generic[P, Result, AsyncResult]):
 def operation(
     described: Callable[Concatenate[Any, P], Request[T] | Flow[T]],
 ) -> Method[P, T, Coroutine[Any, Any, T]]:
-    """A decorator for methods that return a ``Request`` or a flow. Calling the method executes it."""
+    """A decorator for methods that return a ``Request`` or a flow. Callers get the result."""
 
     def run(resource: Resource[Any], wanted: Request[T] | Flow[T]) -> Any:
         return resource._runner.run(resource._send(wanted) if isinstance(wanted, Request) else wanted)
@@ -93,5 +93,5 @@ def operation(
 
 
 def iteration(described: Callable[Concatenate[Any, P], Emitting[T]]) -> Method[P, Iterator[T], AsyncIterator[T]]:
-    """A decorator for methods that return a flow of items. Calling the method returns an iterator."""
+    """A decorator for methods that return a flow of items. Callers get an iterator."""
     return Method(described, lambda resource, items: resource._runner.iterate(items))

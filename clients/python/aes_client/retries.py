@@ -24,12 +24,11 @@ _HOPELESS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 class RetryPolicy:
     """The number of retries after a failed request, and the pauses before them.
 
-    Pauses are in seconds and double from ``first`` to ``longest``. Jitter prevents clients that failed together from
-    retrying together. A response's ``Retry-After`` extends the pause. If ``Retry-After`` exceeds
-    ``longest_retry_after``, the client gives up immediately.
+    Pauses are in seconds. They double from ``first`` to ``longest``, with jitter. A response's ``Retry-After`` extends
+    the pause. If ``Retry-After`` exceeds ``longest_retry_after``, the client gives up immediately.
 
     ``first_contact`` is the number of retries if the service has never responded to this client. The default allows
-    about six seconds, enough for a gateway to restart. Increase it if your program starts long before the service.
+    about six seconds. Increase ``first_contact`` if your program can start before the service.
     """
 
     retries: int = 7
@@ -39,12 +38,12 @@ class RetryPolicy:
     first_contact: int = 4
 
     def pause(self, failures: int, retry_after: float | None = None) -> float | None:
-        """Returns the pause after this many consecutive failures, or ``None`` if the client should give up."""
+        """Returns the pause after ``failures`` consecutive failures, or ``None`` if the client should give up."""
         if failures > self.retries or (retry_after or 0.0) > self.longest_retry_after:
             return None
         backoff = min(self.first * 2.0 ** (failures - 1), self.longest)
         jittered = backoff * random.uniform(0.5, 1.0)
-        # Without jitter, all clients with the same Retry-After would return at the same moment.
+        # Without jitter, all clients with the same Retry-After would retry at the same moment.
         return jittered if not retry_after else retry_after + jittered / 2
 
     def pause_after(self, failures: int, problem: Exception) -> float | None:

@@ -1,4 +1,4 @@
-"""The blocking and the asynchronous runner, which execute the steps of flows and contain no other logic."""
+"""The blocking and the asynchronous runner of flows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Connection:
         if not url.startswith(("http://", "https://")):
             wrong = f"Invalid service URL {url!r}" if url else "The service URL is missing"
             raise NotConfigured(
-                f"{wrong}. Set base_url or AES_BASE_URL, for example to http://127.0.0.1:8080, which `./aes up` prints."
+                f"{wrong}. Set base_url or AES_BASE_URL, for example to the address that `./aes up` prints."
             )
         key = None if token else api_key or os.environ.get("AES_API_KEY")
         if not (key or token):

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """A server-sent event. ``id`` is empty if the event has none. A comment with an ID has neither ``name`` nor
-    ``data``.
-    """
+    """A server-sent event. Missing fields are empty. An event can consist of only an ``id``."""
 
     name: str
     data: bytes
@@ -18,7 +16,7 @@ class ServerEvent:
 
 
 class EventParser:
-    """An incremental parser. ``feed`` receives the next bytes and yields the events that they complete."""
+    """An incremental parser. ``feed`` receives the next bytes and yields the events that are complete."""
 
     def __init__(self) -> None:
         self._rest = b""

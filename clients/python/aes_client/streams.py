@@ -16,7 +16,7 @@ from aes_client.requests import Request, nothing
 from aes_client.retries import RetryPolicy
 from aes_client.sse import EventParser, ServerEvent
 
-# The service sends a comment after 15 s without an event. Longer silence means that the connection is lost.
+# The service sends a comment after 15 s without an event, so a silent connection is lost.
 SILENCE_SECONDS = 45.0
 # Longer than the longest pause between attempts, so the client eventually gives up on a stream that keeps breaking.
 LASTING_SECONDS = 10.0
@@ -25,11 +25,11 @@ Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 
 @dataclass
 class Source:
-    """A stream and the position in it: the request that starts or resumes it, and the ID of the last event.
+    """The request that starts or resumes a stream, and the ID of the last event received.
 
     Once the ``Location`` header names the turn, the stream resumes from the turn's events. Until then, the client
-    sends the request again with the same idempotency key, which continues the same turn. ``stayed`` is true if the
-    last connection still received data, even just a comment, after ten seconds.
+    retries the request with the same idempotency key, which continues the same turn. ``stayed`` is true if the last
+    connection was still receiving data after ten seconds.
     """
 
     request: Request[Any]
@@ -49,7 +49,7 @@ class Source:
 
 
 class _Lost(Exception):
-    """The connection was lost before the end of the stream, because of ``problem``."""
+    """The connection was lost before the end of the stream."""
 
     def __init__(self, problem: Exception) -> None:
         super().__init__(str(problem))
@@ -63,7 +63,7 @@ def follow(
     deadline: Deadline,
     on_lost: Callable[[Exception], Any] | None = None,
 ) -> Generator[Any, Any, None]:
-    """Passes events to ``take`` until it returns true or the stream ends.
+    """Passes events to ``take`` until ``take`` returns true or the stream ends.
 
     If the connection is lost, calls ``on_lost`` and resumes. Raises the error of a rejected request, and
     ``ConnectionFailed`` if the service remains unreachable.

@@ -1,4 +1,4 @@
-"""Turns functions into client tools. The signature becomes the schema, the docstring the description."""
+"""Turns functions into client tools, described by their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -55,10 +55,7 @@ class ClientTool(Generic[P, T]):
         return {"name": self.name, "description": self.description, "parameters": schema}
 
     def answer(self, call: RequestedToolCall) -> Generator[Any, Any, models.ResolveActionBody]:
-        """Calls the function with the model's arguments, and returns the answer to the action.
-
-        If the function raises an exception, the model receives it as the call's error.
-        """
+        """Calls the function with the model's arguments. Returns the result, or the exception as an error."""
         try:
             checked = self._arguments.model_validate(call.arguments)
         except pydantic.ValidationError as problem:
@@ -104,10 +101,7 @@ class Answers:
 
     @classmethod
     def by(cls, tools: Tools, approve: Approval | None = None, *, awaits: bool = True) -> Answers:
-        """Returns the answers that ``tools`` and ``approve`` provide.
-
-        Raises ``TypeError`` for a coroutine function if ``awaits`` is false.
-        """
+        """Raises ``TypeError`` if a function is a coroutine function and ``awaits`` is false."""
         made = [each if isinstance(each, ClientTool) else ClientTool(each) for each in tools]
         for function in (approve, *(each.function for each in made)):
             if not awaits and inspect.iscoroutinefunction(function):
@@ -145,7 +139,7 @@ def _arguments_model(function: Callable[..., Any], described: dict[str, str]) ->
 
 
 def _described_arguments(docstring: str) -> dict[str, str]:
-    """Returns the descriptions in the ``Args:`` section, by parameter."""
+    """Returns the parameters' descriptions in the ``Args:`` section."""
     parts: Sequence[str] = _SECTION.split(docstring)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     text = sections.get("Args") or sections.get("Arguments") or sections.get("Parameters") or ""

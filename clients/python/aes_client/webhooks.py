@@ -21,9 +21,9 @@ class WebhookNotVerified(AesError):
 
 
 class WebhookEvent(Model):
-    """The event in a verified delivery.
+    """The event in a verified delivery. ``data`` is the event as in the timeline.
 
-    ``data`` is the event as in the timeline. Its ``id`` stays the same when the event is delivered again.
+    If the event is delivered again, ``data["id"]`` is the same.
     """
 
     type: str
@@ -32,10 +32,9 @@ class WebhookEvent(Model):
 
 
 def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> WebhookEvent:
-    """Verifies a delivery and returns its event.
+    """Verifies a delivery and returns its event. Raises ``WebhookNotVerified``.
 
-    ``secret`` is the webhook's secret, ``whsec_…``, and ``body`` the unmodified request body. Raises
-    ``WebhookNotVerified`` if the verification fails.
+    ``secret`` is the webhook's secret, which starts with ``whsec_``. ``body`` is the unmodified request body.
     """
     given = {name.lower(): value for name, value in headers.items()}
     try:

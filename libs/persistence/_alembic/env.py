@@ -34,8 +34,7 @@ def limit_waits(connection: Connection) -> None:
 
 
 with engine.connect() as connection:
-    # Each revision has its own transaction: locks kept while the next revision waits would deadlock with the running
-    # release.
+    # A revision that kept its locks while the next one waits would deadlock with the running release.
     context.configure(
         connection=connection,
         target_metadata=MetaData(naming_convention=NAMING_CONVENTION),

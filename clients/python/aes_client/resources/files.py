@@ -15,10 +15,7 @@ from aes_client.resource import R, iteration
 
 @dataclass(frozen=True)
 class UploadProgress:
-    """The outcome of one file's upload: the stored file, or the error if it was rejected or couldn't be read.
-
-    ``done`` counts the files processed so far.
-    """
+    """The outcome of one file's upload: ``file`` or ``error`` is set. ``done`` counts the files processed so far."""
 
     path: str
     file: File | None

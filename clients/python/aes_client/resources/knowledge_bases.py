@@ -21,8 +21,7 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
 
     @iteration
     def progress(self, knowledge_base_id: str, *, timeout: float | None = 3600) -> Emitting[KnowledgeBase]:
-        """Yields the knowledge base each time its ingestion progresses, until its status is ``completed`` or
-        ``failed``.
+        """Yields the knowledge base after each change, until its status is ``completed`` or ``failed``.
 
         Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
@@ -49,7 +48,7 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
     ) -> Generator[Any, Any, KnowledgeBase]:
         """Polls the knowledge base until its ingestion ends. Yields the step ``step_of(base)`` after each change.
 
-        The interval grows, because responses grow with the number of documents. Each change resets it.
+        The interval grows until the next change, because responses grow with the number of documents.
         """
         deadline, seen, pause = Deadline(timeout), None, _SHORTEST_LOOK
         while True:

@@ -40,10 +40,7 @@ Content = Union[str, "list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]"]
 
 
 class SessionHandle(operations.Sessions[R]):
-    """The operations of one session.
-
-    ``tools`` are functions for the agent's ``client_tools``. They're called when a turn waits for their results.
-    """
+    """The operations of one session. ``tools`` are functions that implement the agent's ``client_tools``."""
 
     def __init__(self, runner: R, session_id: str, tools: Tools = ()) -> None:
         super().__init__(runner, session_id)
@@ -65,7 +62,7 @@ class SessionHandle(operations.Sessions[R]):
         before_turn_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[SessionHandle[R]]:
-        """Creates a session with a copy of this session's history, or of its turns up to or before a given one."""
+        """Creates a session with a copy of this session's history, optionally only up to or before a given turn."""
         body = given(up_to_turn_id=up_to_turn_id, before_turn_id=before_turn_id)
         path = path_of("/sessions/{session_id}/fork/", self.session_id)
         request = Request("POST", path, one(SessionCreatedReply), body=body).with_key(idempotency_key)
@@ -89,9 +86,9 @@ class SessionHandle(operations.Sessions[R]):
         ``tools`` are functions that the agent can call in this turn, instead of its ``client_tools``. ``approve``
         decides whether calls that need approval can run.
 
-        Raises an ``ApiError``, such as ``ModelError``, if the turn fails. Raises ``ActionRequired`` if this turn or an
-        earlier one waits for an action that ``tools`` and ``approve`` can't resolve. Raises ``TimeLimitReached`` after
-        ``timeout`` seconds. The last two don't cancel the turn.
+        Raises an ``ApiError``, such as ``ModelError``, if the turn fails. Raises ``ActionRequired`` if the turn waits
+        for an action that ``tools`` and ``approve`` can't resolve, or an earlier turn waits for an action. Raises
+        ``TimeLimitReached`` after ``timeout`` seconds. After these two errors, the turn continues.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
@@ -106,7 +103,7 @@ class SessionHandle(operations.Sessions[R]):
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[TurnHandle[R]]:
-        """Starts a turn in the background, and returns a handle for it once it's durably queued."""
+        """Starts a turn in the background. Returns a handle once the turn is durably queued."""
         request = self._message(content, options, correlation_id).with_key(idempotency_key)
         accepted = yield from self._send(_preferring(request, "respond-async"))
         return self.turn(accepted.turn_id)
@@ -123,7 +120,7 @@ class SessionHandle(operations.Sessions[R]):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Emitting[StreamedEvent]:
-        """Executes a message and yields the turn's events up to the last one, which it includes.
+        """Executes a message and yields the turn's events, including the last one.
 
         Resumes after a lost connection without losing or repeating an event. ``tools`` and ``approve`` work as in
         ``execute``. If they can't resolve an action, the stream stays open until someone else does.
@@ -195,11 +192,11 @@ class Sessions(Resource[R]):
         tools: Tools = (),
         idempotency_key: str | None = None,
     ) -> Flow[SessionHandle[R]]:
-        """Creates a session with a stored agent, specified by ID or key, or with an agent configuration.
+        """Creates a session with a stored agent (``agent_id`` or ``agent_key``) or an agent configuration.
 
-        ``messages`` is a conversation to import, oldest message first. ``tools`` are functions that are called when a
-        turn waits for their results. With ``config``, they're added to its ``client_tools``. Otherwise, the stored
-        agent or each message's options must declare them.
+        ``messages`` is a conversation to import, oldest message first. ``tools`` are functions that the agent can call.
+        With ``config``, the client adds the tools to the configuration's ``client_tools``. Without ``config``, the
+        stored agent or each message's options must declare them.
         """
         tools = tuple(tools)
         body: dict[str, Any] = given(agent_id=agent_id, agent_key=agent_key, messages=messages, **(config or {}))
@@ -211,7 +208,7 @@ class Sessions(Resource[R]):
 
     @operation
     def get(self, session_id: str) -> Flow[SessionRecord[R]]:
-        """Returns a session with its data. For a handle without a request, call ``client.session`` instead."""
+        """Returns a session with its data. To get a handle without sending a request, call ``client.session``."""
         handle = SessionHandle(self._runner, session_id)
         return SessionRecord(self._runner, (yield from self._send(SessionHandle.get.request(handle))))
 

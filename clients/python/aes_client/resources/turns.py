@@ -103,8 +103,7 @@ class TurnHandle(operations.Turns[R]):
 
     @operation
     def wait(self, *, timeout: float | None = None, tools: Tools = (), approve: Approval | None = None) -> Flow[Turn]:
-        """Waits until the turn ends or needs an action that ``tools`` and ``approve`` can't resolve, and returns the
-        turn.
+        """Waits until the turn ends, or needs an action that ``tools`` and ``approve`` can't resolve.
 
         Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
@@ -130,7 +129,7 @@ class TurnHandle(operations.Turns[R]):
         approve: Approval | None = None,
         timeout: float | None = None,
     ) -> Emitting[StreamedEvent]:
-        """Yields the turn's events up to the last one: all of them, or those after the event with the ID ``after``.
+        """Yields the turn's events: all of them, or those after the event with the ID ``after``.
 
         Resumes after a lost connection without losing or repeating an event.
         """
@@ -152,7 +151,7 @@ class TurnHandle(operations.Turns[R]):
         return Answers.by(tools, approve, awaits=self._runner.awaits)
 
     def _answered(self, actions: Sequence[RequiredAction], answers: Answers) -> Flow[list[RequiredAction]]:
-        """Resolves each action that ``answers`` can resolve, once. Returns the others."""
+        """Resolves the actions that ``answers`` can resolve, each once. Returns the remaining actions."""
         left = []
         for action in actions:
             if action.action_id in answers.given:
@@ -196,13 +195,13 @@ class Actions(operations.Actions[R]):
     def resolve(
         self, action: OpenAction, *, idempotency_key: str | None = None, **answer: Unpack[ResolveActionBody]
     ) -> Request[Turn]:
-        """Resolves an action like ``TurnHandle.resolve``, and returns its turn."""
+        """Resolves an action like ``TurnHandle.resolve``. Returns the action's turn."""
         turn = TurnHandle(self._runner, action.session_id, action.turn_id)
         return turn._resolution(action.action_id, answer).with_key(idempotency_key)
 
 
 def taking(answers: Answers, turn_of: Callable[[str], TurnHandle[Any]]) -> Taking:
-    """Returns a handler that emits each event of a turn, and resolves the action that the event requires, if any."""
+    """Returns a handler that emits a turn's events and resolves the actions that the events require."""
 
     def take(event: ServerEvent) -> Generator[Any, Any, bool]:
         shown = _streamed(event)
