@@ -46,7 +46,7 @@ def _report(as_json: bool, measure: Callable[[], Coroutine[Any, Any, "Result"]])
         try:
             result = asyncio.run(measure())
         except asyncio.CancelledError:
-            # SIGTERM asked the benchmark to stop. All processes that it started have ended.
+            # SIGTERM asked the benchmark to stop.
             raise typer.Exit(143) from None
         except (ValueError, NotBuilt) as error:
             raise StackError(str(error)) from error
@@ -91,8 +91,8 @@ def scaling(
 ) -> None:
     """Compare turns, reads, searches and purges in an empty system with those in a system with a million sessions.
 
-    Starts two separate stacks and stops them afterwards. The sessions have ten million turns and fifty million events.
-    With a million passages in knowledge bases, the data takes 52 GB. Fails if the disk doesn't have enough space.
+    Starts two separate stacks and stops them afterwards. Needs 52 GB for ten million turns, fifty million events and a
+    million passages.
     """
     from benchmarks.scaling import run
 
@@ -104,10 +104,10 @@ def fair(
     seconds: Annotated[float, typer.Option("--seconds", min=5, help="Duration of each of the two phases.")] = 60.0,
     json_output: Json = False,
 ) -> None:
-    """Measure a company's latencies, first without other load, then while another company floods every queue.
+    """Measure a company's latencies, first alone, then while another company floods every queue.
 
-    Starts a separate stack and stops it afterwards. Takes four minutes on an idle machine. Exits with 1 if a 95th
-    percentile more than doubles during the flood.
+    Starts a separate stack and stops it afterwards. Takes four minutes. Exits with 1 if a 95th percentile more than
+    doubles during the flood.
     """
     from benchmarks.fair import run
 
@@ -122,8 +122,7 @@ def rest(
 ) -> None:
     """Measure an idle stack's CPU, memory, import times, startup time and restart times.
 
-    Starts a separate stack and stops it afterwards. First run `aes up`, which downloads everything that the stack
-    needs.
+    Starts a separate stack and stops it afterwards. Run `aes up` first, which downloads the stack's programs.
     """
     from benchmarks.rest import run
 
@@ -159,8 +158,8 @@ def search(
 ) -> None:
     """Measure the quality and latency of the search engines.
 
-    Starts separate servers and stops them afterwards. The first run with Weaviate builds it with Go. Without a
-    collection, uses a small one about the handbook in examples/.
+    Starts separate servers and stops them afterwards. The first run with Weaviate builds the server with Go. The
+    default collection is a small one about the handbook in examples/.
     """
     from benchmarks.search import SHIPPED, SIZES, run
 

@@ -1,8 +1,8 @@
 """`aes bench fair`: how one company is affected when another company floods every queue.
 
 The first company runs turns, uploads files and ingests 11-byte files at a steady rate, first alone, then during a
-flood. The other company keeps every queue full with turns, streams, uploads, text that is slow to chunk, and failing
-webhooks. The flood runs in its own process: `python -m benchmarks.fair BASE_URL API_KEY FAILING_URL`.
+flood. The second company floods every queue with turns, streams, uploads, text that is slow to chunk, and failing
+webhooks, from a separate process: `python -m benchmarks.fair BASE_URL API_KEY FAILING_URL`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from libs.confined import lower_priority
 from services.gateway.administration import administration
 
 GOAL: Final = 2.0
-"""The maximum ratio of a 95th percentile during the flood to the same percentile without the flood."""
+"""The maximum ratio of a 95th percentile with the flood to the percentile without the flood."""
 _SETTLE_SECONDS: Final = 10.0
 _INGESTED_WITHIN_SECONDS: Final = 120.0
 _AGAIN_SECONDS: Final = 0.25
@@ -42,10 +42,7 @@ class Unexpected(Exception):
 
 @dataclass(frozen=True)
 class Company:
-    """Calls the API with a company's key, and retries writes that weren't accepted in time.
-
-    The Python client isn't used, because its requests take several times the CPU, which is scarce during the flood.
-    """
+    """Calls the API with a company's key. Needs less CPU per request than the Python client."""
 
     session: aiohttp.ClientSession
 
@@ -58,7 +55,7 @@ class Company:
             yield cls(session)
 
     async def post(self, path: str, body: Any, *expected: int, name: str = "", **headers: str) -> dict[str, Any]:
-        """Sends a POST request. ``body`` is a JSON document, or a file's content if ``name`` is given."""
+        """Posts ``body``, which is JSON, or a file's content if ``name`` is given."""
         headers["idempotency-key"] = uuid.uuid4().hex
         while True:
             sent: dict[str, Any] = {"json": body}
@@ -93,20 +90,14 @@ class Company:
 
 @dataclass
 class Probes:
-    """Operations that start at a steady rate, even if earlier ones haven't finished.
-
-    ``seconds`` contains the durations by kind of operation.
-    """
+    """Starts operations at a steady rate. ``seconds`` contains the durations by kind of operation."""
 
     company: Company
     seconds: dict[str, list[float]] = field(default_factory=dict)
     _begun: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, duration: float) -> dict[str, float]:
-        """Runs the operations for ``duration`` seconds.
-
-        Returns the 95th percentiles of the operations' durations in seconds, by kind.
-        """
+        """Runs for ``duration`` seconds. Returns the 95th percentiles in seconds, by kind of operation."""
         sessions = [await self.company.new_session("openai:stub") for _ in range(16)]
         numbers = iter(range(10**9))
 
@@ -143,10 +134,7 @@ class Probes:
 
 
 async def run(seconds: float, say: Say) -> Result:
-    """Measures a company with and without the flood.
-
-    Returns 95th percentiles in ms, and their ratios, by kind of operation.
-    """
+    """Measures a company with and without the flood."""
     async with (
         own_home("fair") as (home, children),
         children.model_stub() as (_, model_url),
@@ -170,7 +158,7 @@ async def run(seconds: float, say: Say) -> Result:
 
 
 def result(seconds: float, quiet: dict[str, float], beside: dict[str, float]) -> Result:
-    """Returns the benchmark's result for 95th percentiles in seconds."""
+    """``quiet`` and ``beside`` are 95th percentiles in seconds, without and with the flood."""
     operations = {
         kind: {
             "p95_quiet_ms": round(quiet[kind] * 1000, 1),
@@ -241,10 +229,7 @@ async def _ingestions(company: Company, number: int) -> None:
 
 
 async def _persistently(call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
-    """Repeats a call while it's rejected with 429 or the connection fails.
-
-    After a 429, waits for the requested time. Raises all other rejections.
-    """
+    """Repeats a call after a 429, once the requested time has passed, and after a failed connection."""
     while True:
         try:
             return await call(*arguments, **options)

@@ -1,9 +1,8 @@
 """`aes bench ingest`: a folder ingested by the service, with one and two workers, and by a handwritten script.
 
 The script is a single process that reads, chunks, embeds and stores a folder without checkpoints: `python -m
-benchmarks.ingest FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. It converts files to Markdown and chunks
-them as the service does, so both sides have the same chunks. It uses the same embedding model, through the model's own
-package.
+benchmarks.ingest FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. Service and script use the same embedding
+model, and produce the same chunks.
 """
 
 import asyncio
@@ -81,7 +80,7 @@ async def run(folder: Path, rounds: int, sides: Sequence[str], say: Say) -> Resu
 
 
 def corpus_files(folder: Path) -> list[Path]:
-    """Returns all files below a folder that the service accepts. Files that are empty or too large are omitted."""
+    """Returns all files below a folder that the service accepts."""
     return sorted(
         path
         for path in folder.rglob("*")
@@ -162,10 +161,7 @@ async def _collected(client: AsyncClient, files: Sequence[Path]) -> str:
 
 
 async def _ingested(client: AsyncClient, collection_id: str) -> tuple[float, Any]:
-    """Ingests a collection.
-
-    Returns the seconds until the end recorded in the knowledge base, and the knowledge base.
-    """
+    """Ingests a collection. Returns the seconds that this took, and the knowledge base."""
     began = datetime.now(UTC)
     chunking: Any = _CHUNKING.model_dump()
     made = await client.knowledge_bases.create(
@@ -258,7 +254,7 @@ def main() -> None:
         connection.execute(_TABLES)
         register_vector(connection)
         reference = Reference(connection)
-        # The model is loaded before the clock starts, as in a running worker.
+        # Loads the model before the clock starts, as a worker does.
         print("ready", flush=True)
         sys.stdin.readline()
         began = time.perf_counter()
@@ -266,7 +262,7 @@ def main() -> None:
         seconds, counts = time.perf_counter() - began, ("files", "failed", "chunks")
         found = {"seconds": seconds, **{name: getattr(reference, name) for name in counts}, "stages": reference.stages}
         print(json.dumps(found), flush=True)
-        # The process waits to be stopped, since the connection's CPU time is counted with it.
+        # Waits to be stopped, because the CPU time of process and connection is read at the end.
         sys.stdin.readline()
 
 

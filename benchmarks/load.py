@@ -1,7 +1,7 @@
 """The load generator: `python -m benchmarks.load`. A separate process, so that its CPU time is counted separately.
 
-Reads jobs as lines from stdin until it's closed. For each job, it prepares, prints `{"ready": true}`, waits for a line,
-runs the job, and prints the outcome. If that fails, it prints `{"error": "…"}`.
+Reads jobs as lines from stdin. For each job, prepares it, prints `{"ready": true}`, waits for a line, and prints the
+outcome or `{"error": "…"}`.
 """
 
 import asyncio
@@ -30,10 +30,7 @@ _NO_HEADERS: Final = ("Accept-Encoding", "User-Agent")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A load in which ``concurrency`` sessions are busy at the same time, each with its own connection.
-
-    ``turns`` is the total number of measured turns.
-    """
+    """A load of ``turns`` in total, on ``concurrency`` sessions and connections at the same time."""
 
     name: str
     concurrency: int
@@ -41,13 +38,13 @@ class Scenario:
     model: str = "stub"
     stream: bool = False
     tool: str = ""
-    """The tool that every turn calls once. The reference app's agents have it, too."""
+    """The tool that every turn calls once."""
     protocol: Protocol = "native"
     """The service's API to use. With OpenAI's API, each turn creates its own session."""
     turns_per_session: int = 20
-    """The number of turns after which a new session begins, so that histories stay short."""
+    """The number of turns in a session."""
     opens_sessions: bool = False
-    """Whether sessions are created during the measurement, each before its first turn, instead of beforehand."""
+    """Whether sessions are created during the measurement, not before."""
 
     @property
     def warm_up(self) -> int:
@@ -59,10 +56,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Job:
-    """A scenario to run against the service or the reference, at ``port`` on 127.0.0.1.
-
-    No turn starts after ``seconds``.
-    """
+    """A scenario to run against the service or the reference at ``port``. No turn starts after ``seconds``."""
 
     side: Side
     port: int
@@ -73,7 +67,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """The measured times in milliseconds: per turn, until a streamed turn's first text, and per created session."""
+    """Times in milliseconds: per turn, until a streamed turn's first text, and per created session."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -82,14 +76,14 @@ class Outcome:
 
 
 class LoadFailed(StackError):
-    """The measured system didn't respond, or its response was unexpected."""
+    """The measured system didn't respond as expected."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The requests of one API, either the service's or the reference's.
+    """The requests of the service's or the reference's API.
 
-    ``first_text`` and ``last_event`` are the markers of a stream's first text and of its end.
+    In a stream, ``first_text`` and ``last_event`` mark the first text and the end.
     """
 
     sessions: str
@@ -129,10 +123,7 @@ def dialect(job: Job) -> Dialect:
 
 
 class Workload:
-    """Runs a job.
-
-    `prepare` creates all sessions, so that `run` measures only turns, unless the job creates sessions as it runs.
-    """
+    """Runs a job. Unless the job measures the creation of sessions, `prepare` creates them all."""
 
     def __init__(self, job: Job, http: aiohttp.ClientSession) -> None:
         self._job, self._asked, self._dialect, self._http = job, job.scenario, dialect(job), http
@@ -159,7 +150,7 @@ class Workload:
         return outcome
 
     async def _create_sessions(self, turns: int) -> None:
-        """Creates enough sessions for the turns, even if each worker leaves one session partly used."""
+        """Creates enough sessions for the turns. Each worker may leave one session partly used."""
         if self._asked.opens_sessions:
             return
         left = -(-turns // self._asked.turns_per_session) + self._asked.concurrency
@@ -191,7 +182,7 @@ class Workload:
             await self._turn(path, outcome)
 
     async def _session(self, outcome: Outcome) -> str:
-        """Returns a prepared session, or creates one and measures its creation."""
+        """Returns a prepared session, or creates and measures one."""
         if not self._asked.opens_sessions:
             return self._sessions.popleft()
         session, seconds = await self._new_session()
@@ -203,13 +194,13 @@ class Workload:
         return str(orjson.loads(body)["session_id"]), seconds
 
     async def _turn(self, path: str, outcome: Outcome) -> None:
-        """Runs and measures a turn. Raises LoadFailed unless it completed, with its tool call if one is expected."""
+        """Runs and measures a turn. Raises LoadFailed if the turn or the expected tool call didn't complete."""
         marker = self._dialect.first_text if self._asked.stream else None
         body, seconds, first = await self._post(path, self._message, 200, marker)
         if self._asked.stream:
             if self._dialect.last_event not in body:
                 raise LoadFailed(f"a stream ended early: {body[-500:]!r}")
-            # A turn without pieces of text shows its text at the end.
+            # A stream may contain the text only at the end.
             outcome.first_texts.append(1000 * (seconds if first is None else first))
         elif not self._is_complete(orjson.loads(body)):
             raise LoadFailed(f"unexpected response to a turn: {body[:500]!r}")

@@ -16,7 +16,7 @@ from deploy.local.home import PROJECT_ROOT
 
 
 def conditions() -> dict[str, Any]:
-    """Returns the commit, date and machine. ``-dirty`` after the commit means that there are uncommitted changes."""
+    """Returns the commit, date and machine. A commit with uncommitted changes ends with ``-dirty``."""
     return {
         "commit": _commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -48,16 +48,13 @@ def _cpu_model() -> str:
 
 
 def cpu_seconds(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
-    """Returns the CPU seconds that each process and its descendants have used, including descendants that have ended.
-
-    Raises StackError if a process has ended, because the figures would be meaningless.
-    """
+    """Returns the CPU seconds of each process with all its descendants. Raises StackError if a process has ended."""
     seconds = {}
     for name, process in processes.items():
         try:
             seconds[name] = sum(_with_ended_children(member) for member in [process, *process.children(recursive=True)])
         except psutil.NoSuchProcess:
-            raise StackError(f"{name} ended while it was being measured.", "See its log for the reason.") from None
+            raise StackError(f"{name} ended while it was being measured.", "See the process's log.") from None
     return seconds
 
 
@@ -70,13 +67,13 @@ def _with_ended_children(process: psutil.Process) -> float:
 
 
 def machine_seconds() -> float:
-    """Returns the CPU seconds that the whole machine has used."""
+    """Returns the CPU seconds of the whole machine."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
 
 
 def resident_bytes(process: psutil.Process) -> int:
-    """Returns the memory of a process and its descendants. Memory that they share counts once for each of them."""
+    """Returns the memory of a process and its descendants. Shared memory counts once per process."""
     total = 0
     for member in [process, *process.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):

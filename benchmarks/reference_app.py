@@ -1,8 +1,8 @@
 """The handwritten app that benchmarks compare the service with: `python -m benchmarks.reference_app`.
 
-It's an afternoon's work: a single FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the
+An afternoon's work: a single FastAPI process with pydantic-ai and the history in PostgreSQL. The app has none of the
 service's guarantees: a crash loses turns, a retried request runs twice, and concurrent requests of a session aren't
-ordered. It has no authentication, queue or record of events. It prints its port when it's ready.
+ordered. It has no authentication, queue or events. Prints the port when it's ready.
 """
 
 import os
@@ -36,7 +36,7 @@ _SCHEMA: Final = """
     );
 """
 _CREATE: Final = "INSERT INTO sessions (id, tool, model, instructions) VALUES ($1, $2, $3, $4)"
-# Returns a single row, because the driver spends time on each row, and a second round trip would take even longer.
+# Returns a single row, because the driver spends time on each row.
 _LOAD: Final = """
     SELECT tool, model, instructions,
            (SELECT jsonb_agg(messages ORDER BY position) FROM turns WHERE session_id = sessions.id)
@@ -94,7 +94,7 @@ class Conversation:
 
 
 class History:
-    """The sessions and their turns in PostgreSQL. Each read and write is a single statement."""
+    """The sessions and their turns in PostgreSQL."""
 
     pool: asyncpg.Pool
 
@@ -112,12 +112,12 @@ class History:
     async def load(self, session: UUID) -> Conversation:
         row = await self.pool.fetchrow(_LOAD, session)
         if row is None:
-            raise HTTPException(404, "no such session")
+            raise HTTPException(404, "the session doesn't exist")
         tool, model, instructions, turns = row
         return Conversation(tool, model, instructions, turns or [])
 
     async def add(self, session: UUID, question: str, answer: str) -> UUID:
-        """Stores a turn's question and answer in one row, and returns the row's ID."""
+        """Stores a turn and returns its ID."""
         turn = uuid4()
         await self.pool.execute(_ADD, turn, session, [question, answer])
         return turn
@@ -184,10 +184,7 @@ def _tool_calls(messages: list[ModelMessage]) -> list[dict[str, str]]:
 
 @lru_cache(maxsize=64)
 def _agent(tool: str, model: str) -> Agent[object, str]:
-    """Returns the agent.
-
-    OPENAI_BASE_URL and OPENAI_API_KEY specify the model's server. If ``tool`` is empty, it has no tool.
-    """
+    """OPENAI_BASE_URL and OPENAI_API_KEY specify the model's server. If ``tool`` is empty, the agent has no tool."""
     return Agent(OpenAIChatModel(model), tools=[_TOOLS[tool]] if tool else [])
 
 

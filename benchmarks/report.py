@@ -11,9 +11,9 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Result:
-    """A benchmark's result. ``figures`` is the JSON document without the conditions. ``tables`` contains rows by title.
+    """``figures`` is the JSON document without the conditions. ``tables`` contains rows by title.
 
-    ``missed`` is true if a goal that the command checks was missed. The command then exits with 1.
+    If ``missed`` is true, a goal was missed and the command exits with 1.
     """
 
     figures: Record
@@ -32,7 +32,7 @@ class Result:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Returns a percentile, interpolated linearly between the two nearest ranks. `values` must not be empty."""
+    """Interpolates linearly between the two nearest ranks. `values` must not be empty."""
     ordered = sorted(values)
     place = (len(ordered) - 1) * percent / 100
     below = int(place)

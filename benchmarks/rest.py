@@ -32,7 +32,7 @@ _NAMES: Final = [service.name for service in SERVICES]
 async def run(seconds: float, kills: int, say: Say) -> Result:
     """Observes the idle stack for ``seconds``, then kills each service's process ``kills`` times.
 
-    A process's figures include its children, except those of the supervisor, whose children are the other processes.
+    A process's figures include its children, except for the supervisor.
     """
     async with own_home("rest") as (home, _):
         say("importing each service")
@@ -60,7 +60,7 @@ async def run(seconds: float, kills: int, say: Say) -> Result:
 
 
 def result(seconds: float, *figures: Mapping[str, float]) -> Result:
-    """Returns the benchmark's result. ``figures`` are in the same order as the names below."""
+    """``figures`` are in the same order as the names below."""
     names = "idle_percent_of_a_core", "resident_megabytes", "import_cpu_seconds", "up_seconds", "ready_again_seconds"
     found = {
         name: {of: round(figure, 2) for of, figure in each.items()} for name, each in zip(names, figures, strict=True)
@@ -69,7 +69,7 @@ def result(seconds: float, *figures: Mapping[str, float]) -> Result:
 
 
 def _import_cpu(service: str) -> float:
-    """Returns the CPU seconds of starting Python and importing a service whose files are already compiled."""
+    """Returns the CPU seconds that Python needs to start and import a compiled service."""
     code = f"import gc; gc.disable(); import libs.service_defaults, services.{service}.bootstrap"
     found = []
     for _ in range(_IMPORTS + 1):
@@ -106,7 +106,7 @@ def _supervisor(home: Home) -> psutil.Process:
 
 def _cpu(home: Home) -> dict[str, float]:
     times = _supervisor(home).cpu_times()
-    # Without its children, which are all the other processes.
+    # Without children, which are all the other processes.
     return {**cpu_seconds(_parts(home)), "supervisor": times.user + times.system}
 
 

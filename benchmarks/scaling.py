@@ -65,10 +65,7 @@ _AGE: Final = timedelta(days=45)
 
 @dataclass
 class Purges:
-    """Measures how the services' own code removes expired rows.
-
-    Keeps one ``Retention``, as the runtime does, so that a pass resumes where the previous one ended.
-    """
+    """Measures how the services' code removes expired rows."""
 
     rows: Rows
     _numbers: Iterator[int] = field(default_factory=count)
@@ -86,7 +83,7 @@ class Purges:
         async with database_at(self.rows.stores.runtime) as runtime, database_at(self.rows.stores.timeline) as timeline:
             rows.add_sessions(1, _EXPIRED_SESSIONS)
             sessions = await self._remove_sessions(runtime)
-            # These rows' subjects aren't the removed sessions, because those leave tombstones.
+            # The rows have other subjects than the removed sessions, which leave tombstones.
             others = replace(rows, name=f"{rows.name}o")
             others.add_outbox_rows(1, _EXPIRED_ROWS, FIRST_EXPIRED + number * _EXPIRED_ROWS)
             outbox = await self._remove_outbox_rows(runtime)
@@ -114,7 +111,7 @@ class Purges:
         return median(times)
 
     async def _remove_outbox_rows(self, database: Database) -> float:
-        """Removes expired rows from the runtime's tables. Returns the milliseconds of all time slices together."""
+        """Removes expired rows from the runtime's tables. Returns the total milliseconds."""
         async with database.connection() as connection:
             began = time.perf_counter()
             while await self._retention.purge(connection):
@@ -123,7 +120,7 @@ class Purges:
 
 
 async def _drop_days(database: Database, rows: Rows) -> float:
-    """Returns the mean milliseconds that dropping a day takes, over several days with the same number of events."""
+    """Returns the mean milliseconds for dropping a day, over several days with the same number of events."""
     partitions, last = PostgresTimelinePartitions(database), (datetime.now(UTC) - _AGE).date()
     # This also creates the day before and three days after.
     await partitions.make(last - timedelta(days=_EXPIRED_DAYS - 2))
@@ -177,9 +174,7 @@ class System:
         self.note({name: (await self.bench.measure(plan, plan.scenarios[0], "aes", 0)).p50})
 
     async def requests(self) -> dict[str, list[httpx.Request]]:
-        """Returns the requests to measure: lists, searches, and the history of the newest session, which a turn has
-        just used.
-        """
+        """Returns the requests to measure, by name."""
         found = (await self.client.get("/sessions/?limit=1")).raise_for_status().json()
         newest = found["sessions"][0]["session_id"]
         paths = {
@@ -207,7 +202,7 @@ class System:
 
 
 def _create_knowledge_base(base_url: str, api_key: str) -> str:
-    """Creates a knowledge base of generated files, waits for its ingestion, and returns its ID."""
+    """Returns the ID of a new, ingested knowledge base of generated files."""
     prose = Prose()
     with Client(base_url, api_key) as client:
         texts = [" ".join(prose.chunk() for _ in range(5)) for _ in range(300)]
@@ -219,7 +214,7 @@ def _create_knowledge_base(base_url: str, api_key: str) -> str:
 
 
 async def run(sessions: int, rounds: int, say: Say) -> Result:
-    """Compares two systems in alternation. One has the sessions, and as many passages in other knowledge bases."""
+    """Compares an empty system with one that has the sessions and as many passages."""
     # Parts of the services run in this process and would log their work.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     async with System.prepared("empty") as empty, System.prepared("grown") as grown:
@@ -233,7 +228,7 @@ async def run(sessions: int, rounds: int, say: Say) -> Result:
 def result(
     sessions: int, passages: int, size: int, found: Sequence[tuple[dict[str, float], dict[str, float]]]
 ) -> Result:
-    """Returns the benchmark's result from each round's milliseconds by operation, without and with the sessions."""
+    """``found`` contains each round's milliseconds by operation, without and with the sessions."""
     names = found[0][0].keys()
     empty = {name: median(before[name] for before, _ in found) for name in names}
     grown = {name: median(after[name] for _, after in found) for name in names}
@@ -247,7 +242,7 @@ def result(
 
 
 async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
-    """Adds the sessions and as many passages. Returns the number of passages, and the bytes of all added data."""
+    """Adds the sessions and as many passages. Returns the number of passages and the bytes added."""
     rows, base = system.purges.rows, system.base
     stores = rows.stores
     before, copies, sample = stores.bytes(), max(1, round(number / base.passages)), min(_SAMPLE, number)
@@ -286,12 +281,12 @@ def _unsafe_writes(home: Home) -> Iterator[None]:
                 connection.execute(f"ALTER SYSTEM RESET {name}".encode())
             connection.execute("SELECT pg_reload_conf()")
             connection.execute("CHECKPOINT")
-    # Otherwise, data that wasn't flushed would be written in the middle of a measurement.
+    # Data that isn't flushed now would be written during a measurement.
     os.sync()
 
 
 async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[dict[str, float], dict[str, float]]:
-    # In each round, the other system is measured first.
+    # The systems take turns at being measured first.
     await _measure((grown, empty) if number % 2 else (empty, grown))
     before, after = ({name: median(times) for name, times in each.times.items()} for each in (empty, grown))
     say(f"round {number + 1}  " + "  ".join(f"{name} {after[name] / before[name]:.2f}" for name in before))
@@ -299,7 +294,7 @@ async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[d
 
 
 async def _measure(systems: Sequence[System]) -> None:
-    """Measures the systems again. They alternate for each operation, because the machine's speed changes."""
+    """Measures each operation on all systems before the next operation, because the machine's speed changes."""
     for system in systems:
         system.times.clear()
     there_and_back = (*systems, *reversed(systems))

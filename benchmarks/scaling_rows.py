@@ -1,4 +1,4 @@
-"""Creates any number of sessions with all their data, and of knowledge bases, with SQL."""
+"""Creates any number of sessions and knowledge bases with SQL."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -18,22 +18,22 @@ EVENTS_OF_A_TURN: Final = 5
 DAYS: Final = 30
 """The number of days, including today, over which sessions and events are spread."""
 FIRST_EXPIRED: Final = 1_000_000
-"""The first ID of expired rows in the outbox, which is purged in ID order."""
+"""The first ID of expired rows in the outbox."""
 _FIRST_KEPT: Final = 100_000_000
 _FIRST_OF_SERVICES: Final = 200_000_000
 LEAST_FREE_BYTES: Final = 8 * 10**9
 _BATCH: Final = 10_000
 _WRITERS: Final = 2
-# Rows are in ID order, like services' rows, whose IDs start with the time. This keeps indexes compact.
+# Rows are in ID order, as in a real service. This keeps indexes compact.
 _SESSION: Final = "'grown-' || %(name)s || lpad(n::text, 8, '0')"
 _CORRELATION: Final = "'c' || lpad(n::text, 8, '0')"
 _AT: Final = "%(begin)s::timestamptz + n * %(step)s::interval"
 
 
 def _each(name: str, number: str) -> str:
-    """Returns SQL that yields, for one session ``n`` after the other, the numbers below ``number`` as ``name``.
+    """Returns SQL that yields the numbers below ``number`` as ``name``, for one session ``n`` after the other.
 
-    A join of two series could return rows in another order, which would write the pages of an index repeatedly.
+    A join of two series could return rows in another order, which slows down index writes.
     """
     return f"""
         generate_series(%(first)s::bigint * {number}, (%(last)s + 1)::bigint * {number} - 1) place,
@@ -97,7 +97,7 @@ _TAKE_POSITIONS: Final = """
 _RESERVE_IDS: Final = """
     SELECT setval(sequence, greatest(%s, nextval(sequence))) FROM pg_get_serial_sequence('outbox', 'id') sequence
 """
-# A copy's IDs are derived from the original's, so that its rows continue to reference each other.
+# A copy's IDs are derived from the original IDs, so that the copied rows reference each other.
 _COPIED: Final = """
     CREATE FUNCTION pg_temp.copied(id text, number bigint) RETURNS text IMMUTABLE LANGUAGE sql
     RETURN md5(id || number)::uuid::text
@@ -131,10 +131,9 @@ _COLUMNS: Final = SQL(
 
 @dataclass(frozen=True)
 class Stores:
-    """The database URLs of runtime, timeline and ingestion, and the directory of their data.
+    """The database URLs of runtime, timeline and ingestion, and the data directory.
 
-    The runtime's role must be allowed to set ``session_replication_role``, because checking foreign keys would take
-    most of the time.
+    The runtime's role must be allowed to set ``session_replication_role``, which turns off checks of foreign keys.
     """
 
     runtime: str
@@ -150,7 +149,7 @@ class Stores:
         return total
 
     def reserve_outbox_ids(self) -> None:
-        """Moves the next outbox IDs of the services above those of the generated rows."""
+        """Moves the services' next outbox IDs above those of the generated rows."""
         for url in (self.runtime, self.timeline):
             execute(url, _RESERVE_IDS, (_FIRST_OF_SERVICES,))
 
@@ -166,10 +165,7 @@ class Stores:
 
 @dataclass(frozen=True)
 class Rows:
-    """Numbered rows of a company.
-
-    Their IDs start with ``name``, and row ``n`` has the time ``begin`` plus ``n * step``.
-    """
+    """A company's rows. Their IDs start with ``name``, and row ``n`` has the time ``begin`` plus ``n * step``."""
 
     stores: Stores
     company_id: str
@@ -184,15 +180,15 @@ class Rows:
         return replace(self, begin=datetime.now(UTC) - age, step=age / count)
 
     def add_sessions(self, first: int, last: int) -> None:
-        """Adds the sessions with these numbers, with their turns and messages."""
+        """Adds the sessions with these numbers, including turns and messages."""
         self._write(self.stores.runtime, first, last, _SESSIONS, _AMOUNT, _TURNS, _MESSAGES)
 
     def add_outbox_rows(self, first: int, last: int, first_id: int) -> None:
-        """Adds outbox rows. Row ``n`` has the ID ``first_id + n``."""
+        """Row ``n`` gets the ID ``first_id + n``."""
         self._write(self.stores.runtime, first, last, _SEQUENCES, _OUTBOX, first_id=first_id)
 
     def add_events(self, first: int, last: int, day: date, head: int) -> None:
-        """Adds the events of sessions to one day's partition, after the timeline position ``head``."""
+        """Adds sessions' events to the partition of ``day``, after the timeline position ``head``."""
         self._write(self.stores.timeline, first, last, _EVENTS, day=day, head=head)
 
     def _write(self, url: str, first: int, last: int, *statements: str, **more: Any) -> None:
@@ -212,10 +208,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Sessions:
-    """Sessions from 1 to ``count`` with all their data, spread over the last days.
-
-    ``head`` is the timeline position before their first event.
-    """
+    """Sessions from 1 to ``count``. ``head`` is the timeline position before the first event."""
 
     rows: Rows
     count: int
@@ -223,13 +216,13 @@ class Sessions:
 
     @classmethod
     def planned(cls, rows: Rows, count: int) -> "Sessions":
-        """Returns the sessions, with timeline positions reserved for their events."""
+        """Returns the sessions, and reserves timeline positions for the events."""
         events = count * TURNS_OF_A_SESSION * EVENTS_OF_A_TURN
         [[head]] = execute(rows.stores.timeline, _TAKE_POSITIONS, {"company": rows.company_id, "count": events})
         return cls(rows, count, int(head))
 
     def add(self, first: int, last: int) -> None:
-        """Adds the sessions with these numbers, with their turns, messages and events, and an outbox row for each."""
+        """Adds the sessions with these numbers, with turns, messages, events and an outbox row each."""
         with ThreadPoolExecutor(_WRITERS) as writers:
             work = [writers.submit(self._add_to_runtime, first, last)]
             for number in range(DAYS):
@@ -267,13 +260,13 @@ class KnowledgeBase:
         return cls(knowledge_base_id, index_id, IndexTable(number, dimensions), passages)
 
     def copy(self, stores: Stores, first: int, last: int) -> None:
-        """Adds the copies with these numbers: knowledge bases with files, and indexes with passages."""
+        """Adds the copies with these numbers, including files, indexes and passages."""
         with psycopg.connect(stores.ingestion, autocommit=True) as connection:
             connection.execute(_COPIED.encode())
             for number in range(first, last + 1):
                 stores.check_space()
-                # A single transaction. Otherwise, the service would ingest knowledge bases that have no index, and drop
-                # indexes that aren't used.
+                # In a single transaction, because the service ingests knowledge bases without an index, and drops
+                # unused indexes.
                 with connection.transaction():
                     self._copy_index(connection, number)
                     given = {"id": self.id, "index": self.index_id, "number": number}

@@ -102,7 +102,7 @@ async def _weaviate(home: Home) -> AsyncIterator[Engine]:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A labeled collection: documents, queries, and the judgements of which documents are relevant to a query."""
+    """A labeled collection: documents, queries, and judgements of the documents' relevance."""
 
     name: str
     documents: dict[str, str]
@@ -111,9 +111,9 @@ class Labelled:
 
     @classmethod
     def read(cls, directory: Path) -> "Labelled":
-        """Reads a collection in the format of BEIR, or with judgements in the format of TREC.
+        """Reads a collection in BEIR or TREC format. Raises ValueError if the collection is invalid.
 
-        Keeps only queries with judgements and documents with text. Raises ValueError if the collection is invalid.
+        Skips queries without judgements, and documents without text.
         """
         documents = dict(_texts(_find(directory, _CORPORA, "documents")))
         judgements = _judgements(_find(directory, _JUDGEMENTS, "judgements"))
@@ -162,7 +162,7 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
 
 
 async def rank(engine: Engine, embedder: Embedder, labelled: Labelled) -> dict[Mode, dict[str, float]]:
-    """Measures the retrieval quality of an engine on a collection, with the service's own chunks and embeddings."""
+    """Measures the retrieval quality of an engine on a collection, with the service's chunks and embeddings."""
     settings = ChunkingStrategy()
     async with _index(engine, embedder) as index_id:
         chunks = [
@@ -193,7 +193,7 @@ async def _index(engine: Engine, embedder: Embedder) -> AsyncIterator[str]:
 
 
 async def _write(engine: Engine, embedder: Embedder, index_id: str, chunks: Sequence[_Chunk]) -> float:
-    """Writes the chunks. Returns the seconds spent on writing, without embedding."""
+    """Returns the seconds spent on writing, without embedding."""
     seconds = 0.0
     for first in range(0, len(chunks), _BATCH):
         batch = chunks[first : first + _BATCH]
@@ -210,10 +210,10 @@ async def _query(embedder: Embedder, text: str, mode: Mode, limit: int) -> Query
 
 
 def quality(rankings: Mapping[str, Sequence[str]], judgements: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Returns each measure's mean over the queries with at least one relevant document, computed as trec_eval does.
+    """Returns the mean of each measure over the queries with a relevant document, as trec_eval does.
 
-    ``rankings`` contains documents by query, best first. ``judgements`` contains grades by query and document. A grade
-    above 0 means that the document is relevant.
+    ``rankings`` contains documents by query, best first. ``judgements`` contains grades by query and document; above 0
+    means relevant.
     """
     judged = {query: grades for query, grades in judgements.items() if any(grade > 0 for grade in grades.values())}
     if not judged:
@@ -243,10 +243,7 @@ def _gain(grades: Sequence[int]) -> float:
 
 
 class Prose:
-    """Generates text from random words whose frequencies are as uneven as in natural language.
-
-    Every run generates the same text.
-    """
+    """Generates random words with the frequencies of natural language. Every run generates the same text."""
 
     _COUNT = 50_000
     _SYLLABLES = [first + second for first in "bcdfghjklmnprstvwz" for second in ("a", "el", "io", "urn")]
@@ -280,10 +277,7 @@ class Prose:
 async def _time_searches(
     engine: Engine, embedder: Embedder, sizes: Sequence[int], searches: int, say: Say
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Grows an index to each of the sizes.
-
-    At each size, runs ``searches`` searches of each kind, one after the other.
-    """
+    """Grows an index to each size, and then times ``searches`` searches of each kind."""
     prose, written = Prose(), 0
     kinds: dict[str, tuple[Mode, Callable[[], str]]] = {
         "semantic": ("semantic", prose.query),
@@ -312,7 +306,7 @@ async def _time_searches(
 
 
 async def _grow(engine: Engine, embedder: Embedder, index_id: str, prose: Prose, numbers: range) -> dict[str, Any]:
-    """Adds chunks to an index. Returns the seconds spent on writing, and on finishing the index."""
+    """Adds chunks to an index. Returns the seconds for writing, and for finishing the index."""
     writing = 0.0
     for first in range(numbers.start, numbers.stop, _BATCH):
         batch = [(n, prose.chunk()) for n in range(first, min(first + _BATCH, numbers.stop))]

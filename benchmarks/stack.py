@@ -1,4 +1,4 @@
-"""The processes of a benchmark: an embedded stack in its own home directory, and additional processes."""
+"""Starts a benchmark's embedded stack and additional processes."""
 
 import asyncio
 import fcntl
@@ -35,7 +35,7 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 
 class Children:
-    """Starts the benchmark's additional processes. They have `marker` in their environment and write to `log`."""
+    """Starts additional processes, with `marker` in the environment and output in `log`."""
 
     def __init__(self, marker: str, log: Path) -> None:
         self._marker, self.log = marker, log
@@ -69,13 +69,13 @@ class Children:
 
     @asynccontextmanager
     async def model_stub(self) -> AsyncIterator[tuple[psutil.Process, str]]:
-        """Starts the model stub. Yields its process and base URL."""
+        """Yields the model stub's process and base URL."""
         async with self.started(["tests.servers.model_stub"]) as process:
             yield psutil.Process(process.pid), await self._first_line(process, "the model stub")
 
     @asynccontextmanager
     async def reference_app(self, database_url: str, model_url: str) -> AsyncIterator[tuple[psutil.Process, int]]:
-        """Starts the reference app. Yields its process and port."""
+        """Yields the reference app's process and port."""
         environment = {
             "REFERENCE_DATABASE_URL": database_url,
             "OPENAI_BASE_URL": model_url,
@@ -98,7 +98,7 @@ class Children:
 
 @asynccontextmanager
 async def own_home(name: str) -> AsyncIterator[tuple[Home, Children]]:
-    """Creates a state directory for the benchmark. It shares only the downloads with the regular state directory.
+    """Yields a state directory that shares only the downloads with the regular one.
 
     At the end, or on SIGTERM, stops all started processes and removes the directory. After a failure, the logs remain.
     """
@@ -128,7 +128,7 @@ def _home(name: str) -> Home:
     usual.create()
     home = Home(usual.root / name)
     home.root.mkdir(exist_ok=True)
-    # PostgreSQL may have to run as another user, who must be able to traverse the directory.
+    # PostgreSQL may run as another user, who must be able to traverse the directory.
     home.root.chmod(0o711)
     if not home.cache.exists():
         home.cache.symlink_to(usual.cache, target_is_directory=True)
@@ -167,9 +167,9 @@ class BenchmarkStack:
 async def whole_stack(
     home: Home, model_url: str = "", settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[BenchmarkStack]:
-    """Runs the same stack as `aes up`, with these settings and the model stub."""
+    """Runs the same stack as `aes up`, with additional settings."""
     environment = environment_of(home) | {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
-    # The limit is checked as usual, but is far above the grown company's sessions.
+    # Far above the sessions of the grown company, so that the limit is checked but not reached.
     environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9), **(settings or {})}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "deploy.local.supervisor",
@@ -217,7 +217,7 @@ async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
 
 
 async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
-    """Creates the tool `bench.lookup`, which sends requests to the model stub."""
+    """Creates the tool `bench.lookup`, which calls the model stub."""
     lookup = {
         "name": "lookup",
         "description": "Looks up an order.",
@@ -234,7 +234,7 @@ async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
 
 
 def environment_of(home: Home) -> dict[str, str]:
-    """Returns the environment for a stack in this home. It omits the ports, addresses and databases of other stacks."""
+    """Returns the environment for a stack in this home, without variables that point to other stacks."""
     another = ("_PORT", "_URL", "_HOME")
     usual = {
         name: value for name, value in os.environ.items() if not name.startswith("AES_") or not name.endswith(another)

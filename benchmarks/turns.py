@@ -1,4 +1,4 @@
-"""`aes bench turns`: compares the service with the reference app by measuring them alternately."""
+"""`aes bench turns`: compares the service with the reference app."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from deploy.local.files import tail
 from deploy.local.home import Home
 
 SIDES: Final[tuple[Side, ...]] = ("aes", "reference")
-# Work that a window defers must count toward that window, and must not affect the next one.
+# Deferred work must count toward the window that caused it, not the next one.
 _SETTLE_SECONDS: Final = 0.5
 _AFTERMATH_SECONDS: Final = 0.3
 _SHORT: Final[dict[str, Any]] = {"turns_per_session": 5, "opens_sessions": True}
@@ -30,13 +30,10 @@ class Plan:
     scenarios: tuple[Scenario, ...]
     rounds: int
     seconds: float = 30.0
-    """The longest measured phase of a scenario in a round, for one system."""
+    """The maximum duration of a scenario's measured phase, for one system in one round."""
 
     def only(self, *names: str) -> "Plan":
-        """Returns the plan with only the given scenarios, or with all scenarios if none is given.
-
-        Raises ValueError for an unknown scenario.
-        """
+        """Returns the plan with only the given scenarios, by default all. Raises ValueError for an unknown scenario."""
         known = [scenario.name for scenario in self.scenarios]
         if unknown := set(names) - set(known):
             raise ValueError(f"unknown scenario {', '.join(sorted(unknown))}; use any of {', '.join(known)}")
@@ -76,7 +73,7 @@ class LoadGenerator:
             yield cls(process, children)
 
     async def prepare(self, job: Job) -> None:
-        """Creates the job's sessions and warms up the system."""
+        """Prepares a job's measured phase."""
         await self._ask(orjson.dumps(asdict(job)))
 
     async def run(self) -> Outcome:
@@ -136,7 +133,7 @@ async def open_bench(home: Home, children: Children, sides: Sequence[Side]) -> A
 
 
 async def run(plan: Plan, sides: Sequence[Side], say: Say) -> Result:
-    """Measures the scenarios of the plan on both sides, round after round."""
+    """Measures the plan's scenarios on each side, in several rounds."""
     async with own_home("turns") as (home, children), open_bench(home, children, sides) as bench:
         say("  ".join(f"{name} {process.pid}" for name, process in bench.processes.items()))
         windows = [each async for each in _rounds(bench, plan, sides, say)]

@@ -1,4 +1,4 @@
-"""Computes the figures of windows from turns, ratios from the figures, and the results for targets from the ratios."""
+"""Computes a benchmark's figures, and compares them with the targets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,12 +12,12 @@ _OWN_WORK: Final = ("gateway", "runtime")
 _NOT_THE_STACK: Final = frozenset({"stub", "load", "reference"})
 _FIGURES: Final = ("rate", "p50", "p95", "p99", "first_text_p50", "first_text_p95", "creation_p50")
 NOISE_CORES: Final = 0.2
-"""The number of cores. If other processes keep more cores busy, the figures are less reliable."""
+"""If other processes keep more cores busy, the figures are less reliable."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The results of one scenario for one system in one round. Times are in milliseconds."""
+    """One system's results for a scenario in one round. Times are in milliseconds."""
 
     scenario: str
     side: Side
@@ -31,7 +31,7 @@ class Window:
     first_text_p50: float | None
     first_text_p95: float | None
     cpu: Mapping[str, float] = field(default_factory=dict)
-    """The CPU time per turn, by process."""
+    """CPU time per turn, by process."""
     elsewhere: float = 0.0
     """The number of cores that other processes kept busy."""
     creation_p50: float | None = None
@@ -63,12 +63,12 @@ class Window:
 
     @property
     def side_cpu(self) -> float:
-        """The CPU time of the measured system, which is the stack or the reference app, in ms per turn."""
+        """The CPU time of the stack or the reference app, in ms per turn."""
         return self.stack_cpu if self.side == "aes" else self.cpu.get("reference", 0.0)
 
 
 def typical(windows: Sequence[Window], figure: str) -> float | None:
-    """Returns the median of a figure over the rounds, or None if the figure wasn't measured."""
+    """Returns a figure's median over the rounds, or None if the figure wasn't measured."""
     values = [value for each in windows if (value := getattr(each, figure)) is not None]
     return median(values) if values else None
 
@@ -79,7 +79,7 @@ def typical_cpu(windows: Sequence[Window]) -> dict[str, float]:
 
 
 def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None:
-    """Returns the ratio of the service's figure to the reference app's, as the median over the rounds."""
+    """Returns the median ratio of the service's figure to the reference app's over the rounds."""
     of = {(each.side, each.round): getattr(each, figure) for each in windows if each.scenario == scenario}
     ratios = [
         value / of["reference", number]
@@ -91,7 +91,7 @@ def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None
 
 @dataclass(frozen=True)
 class Target:
-    """A performance target. If it's ``relative``, the goal is a ratio to the reference app."""
+    """A performance target. If ``relative``, the goal is a ratio to the reference app."""
 
     name: str
     scenario: str

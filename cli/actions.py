@@ -47,7 +47,7 @@ def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = 
 @app.command()
 def deny(
     action_id: ActionId,
-    reason: Annotated[str | None, typer.Option("--reason", help="Reason, passed to the model.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason for the model.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,

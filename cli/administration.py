@@ -1,4 +1,4 @@
-"""The `aes companies` and `aes users` commands. Like `aes keys`, they use the gateway's database."""
+"""The `aes companies` and `aes users` commands."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -30,7 +30,7 @@ _GATEWAY = ServiceDatabase("gateway", administration)
 
 
 def run(work: Callable[[Administration], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-    """Runs ``work`` on the gateway's database. Prints errors as readable messages and exits."""
+    """Runs ``work`` on the gateway's database. If that fails, prints the error and exits."""
     return _GATEWAY.run(work, database_url, as_json)
 
 
@@ -67,7 +67,7 @@ def list_companies(database_url: DatabaseUrl = None, json_output: Json = False) 
     found = run(lambda gateway: gateway.companies(), database_url, json_output)
     rows = [(company.id, company.name, company.rate_limit or "no limit") for company in found]
     document = {"companies": [as_json(company) for company in found]}
-    show_table(json_output, document, ("id", "name", "requests a minute"), rows)
+    show_table(json_output, document, ("id", "name", "requests per minute"), rows)
 
 
 @users.command("create")

@@ -1,4 +1,4 @@
-"""Opens the Python client for commands. Its errors include a remedy, and a wrong address fails immediately."""
+"""Opens the Python client for commands, and explains the client's errors."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _RetriesOnceAnswered(RetryPolicy):
-    """A retry policy that doesn't retry before the first response, because the address is then probably wrong."""
+    """Doesn't retry before the first response, because the address is probably wrong."""
 
     answered: Event = field(default_factory=Event)
 
@@ -43,7 +43,7 @@ class _RetriesOnceAnswered(RetryPolicy):
 def open_client(
     connection: Connection, *, retries: int, timeout: float, headers: Mapping[str, str]
 ) -> Iterator[Client]:
-    """Yields a client, as described for ``Connection.client``."""
+    """Yields a client. Errors of the client are raised as StackError."""
     policy = _RetriesOnceAnswered(retries=retries)
     hooks = {"response": [lambda _: policy.answered.set()]}
     with http_client(headers=headers, event_hooks=hooks) as http:
@@ -61,11 +61,11 @@ def http_client(**how: Any) -> httpx.Client:
 
 
 def explained(error: AesError, address: str = "the service") -> StackError:
-    """Converts an error of the client to an error for the terminal, which includes a remedy."""
+    """Converts an error of the client to a StackError with a remedy."""
     if isinstance(error, ApiError):
         lines = [error.message]
         for number, detail in enumerate(error.details):
-            # The message includes the first detail.
+            # The message often includes the first detail.
             if number == 0 and detail.message in error.message and not detail.hint:
                 continue
             hint = f" ({detail.hint})" if detail.hint else ""

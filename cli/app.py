@@ -17,11 +17,7 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Entry:
-    """A command or command group.
-
-    ``place`` is the module that contains its `typer.Typer`, followed by a colon and the variable's name unless that's
-    `app`. ``help`` is the line in `aes --help`, and the description of a group.
-    """
+    """A command or group. ``place`` is a module, with `:NAME` if the variable with the `typer.Typer` isn't `app`."""
 
     place: str
     help: str
@@ -101,10 +97,7 @@ class LazyCommands(TyperGroup):
 
 
 def _readable(command: Any) -> Any:
-    """Joins the lines of a command's help text, so that the text wraps at the terminal's width.
-
-    Also names arguments in capitals, as in the reference: `KEY-ID`.
-    """
+    """Makes help texts wrap at the terminal's width, and names arguments as in the reference: `KEY-ID`."""
     if command.help:
         command.help = "\n\n".join(part.replace("\n", " ") for part in cleandoc(command.help).split("\n\n"))
     for parameter in command.params:

@@ -45,7 +45,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        """Reads a backup's manifest. Raises StackError if it's missing or corrupt, or if its format is unsupported."""
+        """Raises StackError if the manifest is missing or corrupt, or has an unsupported format."""
         file = folder / "manifest.json"
         try:
             return cls._parsed(file.read_text(), folder)
@@ -123,7 +123,7 @@ def checked(folder: Path) -> Manifest:
 
 
 def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Written]]:
-    """Returns every service's inventory. Raises StackError if objects are missing or corrupt, and lists them."""
+    """Returns every service's inventory. Raises StackError if objects are missing or corrupt."""
     found = {}
     for service, expected in manifest.inventories.items():
         file = inventory_file(folder, service)
@@ -138,10 +138,7 @@ def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Wri
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Shows a progress bar on a terminal, and prints the total at the end.
-
-    Yields a thread-safe function to call once per object.
-    """
+    """Shows a progress bar on a terminal. Yields a thread-safe function to call once per object."""
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:

@@ -143,10 +143,7 @@ def _write_objects(service: str, url: str, folder: Path, new: Path, manifest: Ma
 async def _copied(
     service: str, source: ObjectStore, directory: Path, known: Mapping[str, Written]
 ) -> dict[str, Written]:
-    """Copies the objects that are missing or corrupt in the backup. Returns every object of the source.
-
-    ``known`` contains the objects that an earlier backup wrote.
-    """
+    """Copies new and corrupt objects. Returns all objects. ``known`` contains those of an earlier backup."""
     target = open_store(f"file:{directory}")
     await target.start()
     there = {entry.key: entry async for entry in target.entries()}
@@ -162,7 +159,7 @@ async def _copied(
                 async with aclosing(await source.open(key)) as pieces:
                     written = await target.put(key, pieces)
             except ObjectMissing:
-                # The object was deleted in the meantime, and its row was or will be, too.
+                # Deleted in the meantime. The object's row is deleted, too.
                 return
         found[key] = written
         count()
@@ -175,7 +172,7 @@ async def _copied(
 
 @contextmanager
 def _for_the_owner_alone() -> Iterator[None]:
-    """Makes every new file readable only by this user, including the files of child processes."""
+    """Makes new files readable only by this user. This includes the files of child processes."""
     before = os.umask(0o077)
     try:
         yield

@@ -44,11 +44,7 @@ class Connection:
     def client(
         self, *, retries: int = 7, timeout: float = 150, headers: Mapping[str, str] | None = None
     ) -> Iterator[Client]:
-        """Yields a client for the service. Its errors are raised as StackError.
-
-        ``timeout`` is in seconds per attempt. The response to a write arrives only once the responsible service has
-        completed it.
-        """
+        """Yields a client. Errors are raised as StackError. ``timeout`` is in seconds per attempt."""
         # Importing the client takes longer than most commands.
         from cli.api import open_client
 
@@ -57,7 +53,7 @@ class Connection:
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
-    """Returns the given address and API key. Missing ones default to those of the running embedded stack.
+    """Returns the address and API key. By default, they're the running embedded stack's.
 
     Raises StackError if there's no address or no key.
     """

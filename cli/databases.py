@@ -25,7 +25,7 @@ class ServiceDatabase(Generic[A]):
     open: Callable[[str], AbstractAsyncContextManager[A]]
 
     def run(self, work: Callable[[A], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-        """Runs ``work`` on the database. Prints errors as readable messages and exits."""
+        """Runs ``work`` on the database. If that fails, prints the error and exits."""
         with failures_explained(as_json):
             url = database_url or url_of(self.service, find_installation())
             with database_errors_explained(self.service, url):
@@ -72,7 +72,7 @@ def _unreachable(service: str, url: str) -> StackError:
 
 
 def connection_problem(url: str) -> str:
-    """Returns the reason why connecting fails, without the address, which may contain a password."""
+    """Returns why connecting fails, without the address, which may contain a password."""
     try:
         with psycopg.connect(url, connect_timeout=5):
             return "it didn't respond in time"

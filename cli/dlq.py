@@ -90,8 +90,8 @@ def replay(
 ) -> None:
     """Replay dead-lettered messages to their original topic, oldest first and at most once each.
 
-    All consumers of the topic receive the messages again, and skip those that they've already processed. Commands whose
-    failure was already reported to the caller aren't executed again. Exits with 1 if a message couldn't be replayed.
+    All consumers of the topic receive the messages again, and skip those that they've processed. Commands whose failure
+    was reported to the caller aren't executed again. Exits with 1 if a message couldn't be replayed.
     """
     waiting = _read(lambda session: _waiting(session, topic), json_output)
     chosen = waiting if offset is None else sorted(set(offset))

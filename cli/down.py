@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def down(
     json_output: Json = False,
-    purge: Annotated[bool, typer.Option("--purge", help="Also delete all data, including the key.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also delete all data, including the API key.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
 ) -> None:
     """Stop the embedded stack: services first, then Kafka and PostgreSQL."""

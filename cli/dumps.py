@@ -21,7 +21,7 @@ def dump(url: str, file: Path) -> None:
 
 def load(url: str, file: Path) -> None:
     """Loads a dump into an empty database, either completely or not at all. Raises StackError if that fails."""
-    # Only the owner of an extension, the administrator, can set its comment.
+    # Only the administrator owns the extensions and can set their comments.
     options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
     _run("pg_restore", [*options, str(file)], url)
 
@@ -34,10 +34,7 @@ class Program:
 
 
 def find(name: str) -> Program:
-    """Returns a PostgreSQL client program: the embedded stack's, or else this machine's.
-
-    Raises StackError if there's none.
-    """
+    """Returns the embedded stack's PostgreSQL client program, or else this machine's. Raises StackError without one."""
     try:
         packaged = installation() / "bin" / name
     except StackError:
@@ -47,7 +44,7 @@ def find(name: str) -> Program:
     if found := shutil.which(name):
         return Program(Path(found))
     raise StackError(
-        f"{name} isn't installed.", "Install PostgreSQL's client programs in the server's version or newer."
+        f"{name} isn't installed.", "Install PostgreSQL's client programs. Their version must be the server's or newer."
     )
 
 

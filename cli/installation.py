@@ -55,7 +55,7 @@ class Installation:
 
     @property
     def directories(self) -> dict[str, Path]:
-        """The data directories on this machine, each with a description of its content."""
+        """The data directories on this machine, by a description of the content."""
         found = {} if self.home is None else {"the embedded stack": self.home.root}
         for service, url in self.objects.items():
             if url.startswith("file:"):
@@ -95,10 +95,7 @@ def bus_address() -> BusAddress:
 
 
 def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
-    """Returns the address of Kafka from the AES_KAFKA_… variables, or None if they aren't set.
-
-    Raises StackError if they're invalid.
-    """
+    """Returns Kafka's address from the AES_KAFKA_… variables, or None without them. Raises StackError for an error."""
     if not environment.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
         return None
     try:

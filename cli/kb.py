@@ -39,13 +39,13 @@ def create(
             "--strategy", help="Chunking strategy: recursive, fixed_size, sentence, paragraph, page, markdown or row."
         ),
     ] = "recursive",
-    chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Maximum passage size; see --split-by.")] = 512,
+    chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Maximum chunk size; see --split-by.")] = 512,
     chunk_overlap: Annotated[
         int | None,
         typer.Option(
             "--chunk-overlap",
             min=0,
-            help="Overlap with the previous passage.",
+            help="Overlap with the previous chunk.",
             show_default="an eighth of the size, but no more than 64",
         ),
     ] = None,
@@ -67,7 +67,7 @@ def create(
 ) -> None:
     """Upload files and folders, create a knowledge base from them, and follow its ingestion.
 
-    Exits with 1 if a file couldn't be ingested; the others are searchable.
+    Exits with 1 if a file couldn't be ingested. All other files are searchable.
     """
     settings: dict[str, Any] = {
         "name": name,

@@ -15,10 +15,10 @@ EXTENSIONS = frozenset(
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Returns the supported files at the given paths and below the given folders, and the unsupported ones.
+    """Returns the supported and the unsupported files at the paths and below folders.
 
-    Skips hidden files and folders, unless they're given explicitly, and links that lead out of a folder. Raises
-    StackError if a path doesn't exist.
+    Skips hidden files that aren't given explicitly, and links that lead out of a folder. Raises StackError if a path
+    doesn't exist.
     """
     taken: dict[Path, None] = {}
     skipped: list[Path] = []
@@ -32,15 +32,12 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
                 else:
                     skipped.append(file)
         else:
-            raise StackError(f"No such file or folder: {path}.")
+            raise StackError(f"{path} doesn't exist.")
     return list(taken), skipped
 
 
 def _within(folder: Path, root: Path) -> Iterator[Path]:
-    """Yields the files below a folder.
-
-    A link can lead to another file below `root`, but not to one outside, which nobody intends to upload.
-    """
+    """Yields the files below a folder, except links to files outside `root`, which nobody intends to upload."""
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue

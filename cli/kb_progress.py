@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Uploads:
-    """The outcome of an upload: the stored files, and the rejected files with the reasons."""
+    """The stored files, and the rejected files with the reasons."""
 
     files: list[File] = field(default_factory=list)
     refused: list[tuple[Path, str]] = field(default_factory=list)
@@ -57,10 +57,7 @@ def upload(client: Client, paths: Sequence[Path], console: Console) -> Uploads:
 
 
 def follow(client: Client, knowledge_base_id: str, console: Console) -> KnowledgeBase:
-    """Shows the phase, progress and failures of an ingestion live.
-
-    Returns the knowledge base when the ingestion ends.
-    """
+    """Shows an ingestion live. Returns the knowledge base when the ingestion ends."""
     columns = (
         TextColumn("{task.description:<9}"),
         BarColumn(),

@@ -33,12 +33,10 @@ def first(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Create a company, a user and a key, unless they exist. Stores the key in a file; `aes keys take` prints and
-    removes it.
+    """Create a company and a user, unless they exist, and store a key with all scopes in a file.
 
-    The key has all scopes, including installation scopes.
-
-    If the company already has a valid key, for example after a restore, no key is created. Use that key to create more.
+    To print the key and remove it from the file, run `aes keys take`. If the company already has a valid key, for
+    example after a restore, no key is created.
     """
 
     async def ensure(gateway: Administration) -> bool:
@@ -59,7 +57,7 @@ def first(
 
 @app.command()
 def take(file: Annotated[Path, typer.Argument(help="File that contains the key.")], json_output: Json = False) -> None:
-    """Print the key stored in the file and remove it from the file."""
+    """Print the key in a file, and remove the key from the file."""
     with failures_explained(json_output):
         secret = _taken(file)
     if json_output:
@@ -122,7 +120,7 @@ def rotate(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Replace a key with a new one. Both are valid for a grace period."""
+    """Replace a key with a new one. Both keys are valid for a grace period."""
     expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
     grace_seconds = parse_grace(grace)
 
@@ -160,7 +158,7 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
 
 
 def parse_grace(text: str) -> int:
-    """Parses a grace period, a duration such as `12h` or a number of seconds, and returns it in seconds."""
+    """Returns a grace period in seconds. ``text`` is a duration such as `12h`, or a number of seconds."""
     duration = timedelta(seconds=int(text)) if re.fullmatch(r"[0-9]{1,9}", text) else _duration(text)
     if duration is None or not SHORTEST_GRACE_SECONDS <= duration.total_seconds() <= LONGEST_GRACE_SECONDS:
         raise typer.BadParameter(f"Invalid grace period '{text}'. Use a duration from 60 seconds to 30d, such as 12h.")
@@ -205,7 +203,7 @@ def _taken(file: Path) -> str:
     try:
         secret = file.read_text()
     except FileNotFoundError:
-        raise StackError("The file contains no key.", "Create one with: aes keys create.") from None
+        raise StackError("The file doesn't contain a key.", "Create one with: aes keys create.") from None
     if secret == _TAKEN:
         raise StackError("The key was already removed from the file.", "Create another with: aes keys create.")
     write_atomically(file, _TAKEN, mode=0o600)

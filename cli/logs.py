@@ -51,10 +51,7 @@ def logs(
 
 
 def _news(path: Path, name: str, offsets: dict[str, int]) -> Iterator[str]:
-    """Yields the complete lines written since the last call.
-
-    If the file is shorter than before, starts from its beginning.
-    """
+    """Yields the complete lines written since the last call, or all lines if the file has become shorter."""
     size = path.stat().st_size
     if size < offsets[name]:
         offsets[name] = 0

@@ -61,10 +61,7 @@ def _check_stopped() -> None:
 
 @contextmanager
 def _empty_installation() -> Iterator[Installation]:
-    """Yields the target: the installation that AES_… variables point to, or a new embedded stack's PostgreSQL.
-
-    Raises StackError if the embedded stack is running.
-    """
+    """Yields the installation to restore into. Raises StackError if it's an embedded stack that is running."""
     if names_addresses(os.environ):
         yield in_order(find_installation())
         return
@@ -120,10 +117,7 @@ def _is_empty(service: str, url: str) -> bool:
 
 
 def _publish_again(service: str, url: str, since: str) -> int:
-    """Marks the events published after ``since`` as unpublished, so that services publish them again.
-
-    Events keep their IDs, so consumers skip those that they've processed. Returns the number of events.
-    """
+    """Marks events published after ``since`` as unpublished, so that services publish them again. Returns how many."""
     with database_errors_explained(service, url), psycopg.connect(url) as connection:
         if service == "timeline":
             # The timeline's offsets belong to the old Kafka. The timeline reads the new one from the beginning and
@@ -139,10 +133,7 @@ def _publish_again(service: str, url: str, since: str) -> int:
 
 @contextmanager
 def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
-    """Marks the stack as partly restored until the restore succeeds, so that `aes up` refuses to start it.
-
-    If the restore fails, the error says what to delete.
-    """
+    """Marks the stack as partly restored until the restore succeeds, so that `aes up` refuses to start the stack."""
     if home is not None:
         home.restore_marker.touch()
     try:

@@ -23,10 +23,9 @@ def secrets() -> None: ...
 
 @app.command()
 def rotate(json_output: Json = False) -> None:
-    """Re-encrypt all stored secrets with the newest key.
+    """Re-encrypt all secrets in the databases of the timeline and the registry with the first key in AES_SECRETS_KEY.
 
-    Changes the databases of the timeline and the registry. Encrypts with the first key in AES_SECRETS_KEY. Services can
-    keep running if every process has the old and the new key. Afterwards, you can remove the old keys.
+    Services can keep running if every process has the old and the new key. Afterwards, you can remove the old keys.
     With the embedded stack, also saves the keys in AES_SECRETS_KEY for the next start.
     """
     with failures_explained(json_output):

@@ -8,10 +8,9 @@ _SECONDS = 3600
 
 
 def studio_link(connection: Connection, shown_as: str | None = None) -> str:
-    """Returns a link that signs in to the studio.
+    """Returns a link that signs in to the studio once, or only opens the studio if no token can be created.
 
-    Its fragment, which browsers never send, contains a bearer token. The token works once: the studio exchanges it for
-    its own key. If no token can be created, the link has none. `shown_as` replaces the address.
+    The token is in the fragment, which browsers never send. `shown_as` replaces the address.
     """
     address = f"{shown_as or connection.base_url}/studio/"
     try:

@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 
 
 def print_json(document: Any) -> None:
-    """Prints a value as one line of JSON on stdout. Responses from the client are printed as the service sent them."""
+    """Prints a value as one line of JSON on stdout. Responses are printed as the service sent them."""
     print(json.dumps(document, default=_as_sent), flush=True)
 
 
@@ -51,10 +51,9 @@ def note(text: str = "") -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Prints a table on stdout, or a block of lines per row if the table is wider than the terminal.
+    """Prints a table on stdout, or a block of lines per row if the table is wider than the terminal or COLUMNS.
 
-    Names and IDs are never truncated. Without a terminal, the width is unlimited unless COLUMNS is set. For an empty
-    table, prints a note on stderr instead.
+    For an empty table, prints a note on stderr.
     """
     from rich.console import Console
     from rich.table import Column, Table
@@ -91,7 +90,7 @@ BOLD, RED, GREEN, YELLOW, DIM = 1, 31, 32, 33, 2
 
 @contextmanager
 def failures_explained(as_json: bool) -> Iterator[None]:
-    """Prints a StackError as a readable message and exits with 1."""
+    """Prints an error and exits with 1, or with 130 after Ctrl-C."""
     try:
         yield
     except StackError as error:
@@ -130,5 +129,5 @@ def call_of(action: Any) -> str:
 
 
 def place_in(passage: Any) -> str:
-    """Formats a passage's page and row if they're known, such as ``, page 2``."""
+    """Formats a passage's page or row, such as ``, page 2``. Returns an empty string if neither is known."""
     return "".join(f", {kind} {number}" for kind in ("page", "row") if (number := getattr(passage, kind)) is not None)

@@ -60,10 +60,7 @@ def _shown(sums: Any) -> tuple[Any, ...]:
 
 
 def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
-    """Returns a name for each agent. The name of a deleted agent comes from the company's newest agent events.
-
-    If several agents share a name, their IDs are added. Returns an empty mapping if the key can't read agents.
-    """
+    """Returns a unique name by agent ID, or an empty mapping if the key can't read agents."""
     from aes_client import PermissionDeniedError
 
     wanted = set(agent_ids)

@@ -4,7 +4,7 @@
     coverage combine --quiet
     python -m tools.coverage_by_room > benchmarks/results/coverage-DATE.json
 
-A folder is a service, a library, or a top-level folder. Processes that a test kills with SIGKILL leave no data.
+A folder is a service, a library, or a top-level folder.
 """
 
 import json
@@ -42,7 +42,7 @@ def _measured() -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _percent(room: Counter[str]) -> float:
-    """Returns the percentage of lines and branches that are covered, as computed by coverage."""
+    """Returns the percentage of covered lines and branches, as coverage does."""
     covered = room["covered_lines"] + room["covered_branches"]
     return round(100 * covered / max(1, room["num_statements"] + room["num_branches"]), 1)
 

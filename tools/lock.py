@@ -1,8 +1,7 @@
-"""Locks the versions of packages: `python -m tools.lock`. With `--upgrade`, uses the newest allowed versions.
+"""Locks the versions of packages: `python -m tools.lock`.
 
-Users install `requirements.lock`; developers also install `requirements-dev.lock`. `deploy/images/locks` contains the
-packages of all images (`base`) and the additional packages of each image. All locks have the same versions, and the
-hashes of all files.
+Users install `requirements.lock`, and developers also install `requirements-dev.lock`. `deploy/images/locks` contains
+the packages of all images (`base`) and the additional packages of each image.
 """
 
 import argparse

@@ -21,11 +21,7 @@ def test(context: typer.Context) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment for pytest. If the caller disabled bytecode, it's written outside the source tree
-    instead.
-
-    The tests start hundreds of processes, each of which would otherwise compile all its imports.
-    """
+    """If the caller disabled bytecode, writes it outside the source tree, because tests start hundreds of processes."""
     from deploy.local.home import Home
 
     environment = dict(os.environ)

@@ -28,7 +28,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="A model as provider:name, such as openai:gpt-4o-mini, with its API key in your environment.",
+        help="Model, such as openai:gpt-4o-mini. The provider's API key must be in your environment.",
         show_default="builtin:extractive, which needs no network",
     ),
 ]
@@ -55,14 +55,11 @@ class Running:
     key_file: Path | None
     """The file that contains the key. None if the caller passed the key."""
     home: Home | None = None
-    """The embedded stack. None for a remote service, whose processes the demo must not restart."""
+    """The embedded stack's state directory. None for a remote service."""
 
     @property
     def restart(self) -> Callable[[], None] | None:
-        """A function that restarts the embedded stack's runtime and waits until it's ready.
-
-        None for a remote service.
-        """
+        """Restarts the embedded stack's runtime and waits until it's ready. None for a remote service."""
         home = self.home
         if home is None:
             return None
@@ -116,7 +113,7 @@ def _is_running(home: Home) -> bool:
 
 
 def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | None) -> Running:
-    """Connects to the given service or to the embedded stack, which it starts if needed."""
+    """Returns the given service, or the embedded stack, which is started unless it's running."""
     if base_url is not None:
         running = Running(connect(base_url, api_key), named_bus(), None)
     else:

@@ -46,7 +46,7 @@ _KINDS = {"rag_indexing": "indexed for search", "structural_parsing": "tables ex
 
 @dataclass(frozen=True)
 class Part:
-    """An agent of the demo, with the messages to send to it. ``agent`` is the path of its file."""
+    """An agent and the messages to send to the agent. ``agent`` is the path of the agent's file."""
 
     title: str
     agent: str
@@ -98,11 +98,11 @@ class Agent:
 
     @classmethod
     def load(cls, part: Part, model: str | None) -> "Agent":
-        """Reads an agent's file. Raises StackError if it's missing or unreadable."""
+        """Reads an agent's file. Raises StackError if the file is missing or invalid."""
         text = _content(part.agent).decode()
         configuration = yaml.safe_load(text)
         if not isinstance(configuration, dict):
-            raise StackError(f"{part.agent} has no agent configuration.", "Restore the file from the repository.")
+            raise StackError(f"{part.agent} doesn't contain an agent.", "Restore the file from the repository.")
         if model is not None:
             configuration["llm_config"] = {**configuration.get("llm_config", {}), "model": model}
         return cls(part, text, configuration, model is not None)
@@ -114,7 +114,7 @@ class Agent:
 
 @dataclass
 class Talk:
-    """A session of the demo, with its conversation."""
+    """A session of the demo and its conversation."""
 
     letter: str
     """The session's short name in the demo's output."""
@@ -123,7 +123,7 @@ class Talk:
     turns: list[dict[str, Any]] = field(default_factory=list)
     """The questions with their replies."""
     artifacts: list[str] = field(default_factory=list)
-    """The IDs of uploaded files, followed by those of generated files."""
+    """The IDs of uploaded files, then of generated files."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -205,10 +205,7 @@ def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Ag
 
 
 def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path) -> tuple[Talk, list[Path]]:
-    """Uploads files, asks about them, and downloads the files that the agent creates.
-
-    Also returns the downloads' paths.
-    """
+    """Uploads files and asks about them. Returns the session, and the paths of downloaded results."""
     talk = _opened(screen, client, 5, "C", clerk, "POST /api/v1/sessions/{session_id}/artifacts/")
     for question, path in zip(clerk.part.questions, _HANDED_OVER, strict=True):
         screen.blank()
@@ -224,7 +221,7 @@ def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path
 
 
 def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Callable[[], None] | None) -> Talk:
-    """Executes messages and resolves the actions that their turns wait for.
+    """Asks questions whose turns wait for actions, and resolves the actions.
 
     If ``restart`` is given, restarts the runtime first, to show that the turn survives.
     """
@@ -290,10 +287,7 @@ def show_timeline(
 
 
 def read_timeline(client: Client, correlation_id: str, turns: set[str]) -> list[TimelineEventView]:
-    """Reads the events with a correlation ID until the given turns have ended.
-
-    Raises StackError if that takes too long.
-    """
+    """Returns the events once the given turns have ended. Raises StackError if that takes too long."""
     found: list[TimelineEventView] = []
     open_turns = set(turns)
     try:

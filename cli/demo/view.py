@@ -1,4 +1,4 @@
-"""Prints the demo: headings, results and streamed conversations. Output is styled on a terminal and plain elsewhere."""
+"""Prints the demo's headings, results and streamed conversations."""
 
 import json
 import sys
@@ -26,10 +26,7 @@ _MOST_SOURCES = 4
 
 
 class Typewriter:
-    """Prints text with indentation and line wrapping.
-
-    `begin` prints the first line's prefix, which is `indent` columns wide.
-    """
+    """Prints wrapped text. `begin` prints the first line's prefix, which is `indent` columns wide."""
 
     def __init__(self, write: Callable[[str], None], begin: Callable[[], None], indent: int, width: int) -> None:
         self._write = write
@@ -94,7 +91,7 @@ class Typewriter:
 
 
 class Screen:
-    """The demo's output on stdout. If it's `quiet`, for `--json`, nothing is printed."""
+    """The demo's output on stdout. With `quiet`, for `--json`, nothing is printed."""
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
         self.console = console or Console(file=sys.stdout, highlight=False, quiet=quiet)

@@ -72,7 +72,7 @@ def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
         findings.append(
             failed(
                 f"topic {name}",
-                f"{len(there[name])} partitions instead of {declared[name]}",
+                f"partitions: {len(there[name])} instead of {declared[name]}",
                 "Let its consumers finish, stop the services, delete the topic and run: ./aes topics create. "
                 "Changing the number in place breaks the order of messages.",
             )
@@ -127,10 +127,9 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
 
 
 def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
-    """Returns the expected replication of topics, or None if a single broker is enough.
+    """Returns the replication that topics should have, or None for fewer than three brokers and no variables.
 
-    AES_KAFKA_REPLICATION_FACTOR defaults to three if there are at least as many brokers. Raises ValueError if it's
-    invalid.
+    Raises ValueError if a variable is invalid.
     """
     factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
     in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
@@ -158,5 +157,5 @@ def replication_findings(
     if tight:
         message = f"min.insync.replicas doesn't allow a broker to fail: {', '.join(tight)}"
         findings.append(warning("replication", message, _MOVE))
-    good = f"{expected.factor} replicas, of which {expected.in_sync} must confirm each write"
+    good = f"replication factor {expected.factor}, min.insync.replicas {expected.in_sync}"
     return findings or [ok("replication", good)]

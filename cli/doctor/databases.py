@@ -62,7 +62,7 @@ async def _migrations(service: str, url: str, connection: Connection) -> Finding
         return failed(check, f"at {at or 'none'}, needs {newest}", f"Run: python -m services.{service} migrate")
     if str(at) > newest:
         return warning(
-            check, f"at {at}, newer than this release ({newest})", "A newer release has migrated it. Use that release."
+            check, f"at {at}, newer than this release ({newest})", "Run the release that migrated this database."
         )
     return ok(check, f"at {at}")
 
@@ -81,19 +81,17 @@ async def _secrets(connection: Connection, table: SecretTable, secrets_key: str)
     try:
         ids = [key_id(key) for key in parse_keys(secrets_key)]
     except ValueError:
-        return failed(check, "AES_SECRETS_KEY is invalid, so secrets can't be decrypted", "Fix AES_SECRETS_KEY first.")
+        return failed(check, "AES_SECRETS_KEY is invalid, so secrets can't be decrypted", "Fix AES_SECRETS_KEY.")
     found = await table.count_by_key(connection)
     lost = sum(count for under, count in found.items() if under not in ids)
     old = sum(count for under, count in found.items() if under in ids[1:])
     if lost:
-        remedy = "Add their key to AES_SECRETS_KEY, or store these secrets again."
-        return failed(
-            check, f"{lost} of {sum(found.values())} can't be decrypted with any key in AES_SECRETS_KEY", remedy
-        )
+        remedy = "Add the missing key to AES_SECRETS_KEY, or store these secrets again."
+        return failed(check, f"not encrypted with any key in AES_SECRETS_KEY: {lost} of {sum(found.values())}", remedy)
     if old:
         remedy = "Run ./aes secrets rotate before you remove keys."
-        return warning(check, f"{old} of {sum(found.values())} aren't encrypted with the first key yet", remedy)
-    return ok(check, f"all {sum(found.values())} are encrypted with the first key")
+        return warning(check, f"not encrypted with the first key yet: {old} of {sum(found.values())}", remedy)
+    return ok(check, f"encrypted with the first key: {sum(found.values())}")
 
 
 async def _failures(service: str, connection: Connection) -> Finding:

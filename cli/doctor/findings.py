@@ -1,4 +1,4 @@
-"""The doctor's checks and findings. If a check raises an exception, that becomes a finding, too."""
+"""The doctor's checks and findings."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ class Finding:
     level: Level
     detail: str
     remedy: str = ""
-    """The advice. Findings with the level `ok` or `skipped` have none."""
+    """Empty for the levels `ok` and `skipped`."""
 
     def as_json(self) -> dict[str, Any]:
         return {"check": self.check, "state": self.level, "detail": self.detail, "remedy": self.remedy or None}
@@ -40,10 +40,7 @@ def skipped(check: str, detail: str) -> Finding:
 
 
 def compare_clocks(check: str, theirs: float, before: float, after: float) -> Finding:
-    """Compares the clock ``theirs``, read between ``before`` and ``after``, with this machine's.
-
-    All are Unix seconds.
-    """
+    """Compares the time ``theirs``, read between ``before`` and ``after``, with this machine's. All in Unix seconds."""
     skew = theirs - min(max(theirs, before), after)
     detail = f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine"
     if abs(skew) <= _MOST_SKEW_SECONDS:
@@ -53,7 +50,7 @@ def compare_clocks(check: str, theirs: float, before: float, after: float) -> Fi
 
 @dataclass(frozen=True)
 class Check:
-    """A named check. ``remedy`` is the advice if ``run`` raises an exception or times out."""
+    """A check. ``remedy`` is the advice if ``run`` raises an exception or times out."""
 
     name: str
     run: Callable[[], Awaitable[list[Finding]]]
@@ -61,7 +58,7 @@ class Check:
 
 
 async def examine(checks: list[Check]) -> list[Finding]:
-    """Runs the checks concurrently. Returns their findings in the order of the checks."""
+    """Runs the checks concurrently. Returns the findings in the checks' order."""
     return [finding for found in await asyncio.gather(*map(_run, checks)) for finding in found]
 
 

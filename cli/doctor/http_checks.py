@@ -49,7 +49,7 @@ async def _process(name: str, url: str) -> list[Finding]:
         return [failed(check, f"another program responds at {url}", remedy)]
     if health.is_ready:
         return [ok(check, f"ready at {url}")]
-    remedy = "Check what it's waiting for, then read its log."
+    remedy = "Check what the service is waiting for, then read the service's log."
     return [failed(check, f"not ready: {', '.join(health.waiting)}", remedy)]
 
 
@@ -65,7 +65,7 @@ async def _objects(service: str, url: str) -> list[Finding]:
 async def _weaviate(url: str, grpc_port: int) -> list[Finding]:
     status, _ = await get(url, "/v1/.well-known/ready")
     if status != 200:
-        return [failed("weaviate", f"{url} isn't ready ({status})", "Read its log.")]
+        return [failed("weaviate", f"{url} isn't ready ({status})", "Read Weaviate's log.")]
     _, writer = await asyncio.open_connection(urlsplit(url).hostname, grpc_port)
     writer.close()
     await writer.wait_closed()

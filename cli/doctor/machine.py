@@ -41,9 +41,9 @@ def _signing_key(key: str) -> Finding:
     if not key:
         return skipped("signing key", "not checked: AES_SIGNING_KEY isn't set here")
     if len(key) < _SHORTEST_KEY:
-        return failed("signing key", f"it has {len(key)} characters and needs at least {_SHORTEST_KEY}", remedy)
+        return failed("signing key", f"fewer than {_SHORTEST_KEY} characters", remedy)
     if len(set(key)) < _SHORTEST_KEY // 4:
-        return warning("signing key", "it doesn't look random", remedy)
+        return warning("signing key", "doesn't look random", remedy)
     return ok("signing key", f"{len(key)} characters")
 
 
@@ -56,8 +56,8 @@ def _secrets_key(keys: str) -> Finding:
     except ValueError as problem:
         return failed("secrets key", str(problem), remedy)
     if len(set(found[0])) < len(found[0]) // 2:
-        return warning("secrets key", "it doesn't look random", remedy)
-    several = f", and {len(found) - 1} only for decryption" if len(found) > 1 else ""
+        return warning("secrets key", "doesn't look random", remedy)
+    several = f"; keys only for decryption: {len(found) - 1}" if len(found) > 1 else ""
     return ok("secrets key", f"32 bytes{several}")
 
 
@@ -80,22 +80,22 @@ def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES)
 async def _stack(home: Home) -> list[Finding]:
     status = await read_status(home)
     if status.state in ("starting", "stopping"):
-        return [failed("stack", f"it is {status.state}", "Wait until it's done, then run ./aes doctor again.")]
+        return [failed("stack", f"the stack is {status.state}", "Wait a moment, then run ./aes doctor again.")]
     if status.state not in ("running", "degraded"):
-        return [failed("stack", f"it is {status.state}", "Start it with: ./aes up"), *_ports(home)]
+        return [failed("stack", f"the stack is {status.state}", "Start it with: ./aes up"), *_ports(home)]
     findings = [
         failed(
             f"process {part.name}",
-            f"it is {part.state} {part.detail}".rstrip(),
-            f"Read its log: ./aes logs {part.name}",
+            f"{part.state} {part.detail}".rstrip(),
+            f"Read the log: ./aes logs {part.name}",
         )
         for part in status.unready
     ]
     findings += [
         warning(
             f"process {part.name}",
-            f"it crashed and was restarted {_times(unasked)}",
-            f"Read its log: ./aes logs {part.name}",
+            f"crashed and was restarted {_times(unasked)}",
+            f"Read the log: ./aes logs {part.name}",
         )
         for part in status.parts
         if (unasked := part.restarts - part.asked_restarts)

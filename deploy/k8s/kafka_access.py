@@ -12,7 +12,7 @@ ResourceType = Literal["topic", "group", "cluster", "transactionalId"]
 
 @dataclass(frozen=True)
 class Rule:
-    """A permission to perform Kafka operations on a resource, or on all resources with a prefix."""
+    """Allows Kafka operations on a resource, or on all resources with a prefix."""
 
     type: ResourceType
     name: str
@@ -21,7 +21,6 @@ class Rule:
 
 
 def rules_by_user() -> dict[str, list[Rule]]:
-    """Returns the rules of each Kafka user."""
     return {
         **{f"{service}-kafka": service_rules(service) for service in SERVICES},
         "operator-kafka": operator_rules(),
@@ -40,7 +39,7 @@ def service_rules(service: str) -> list[Rule]:
 
 
 def outside_rules(group: str) -> list[Rule]:
-    """Returns the rules of third-party programs, which read events in consumer groups with the prefix ``group``."""
+    """Returns the rules of third-party programs. Their consumer groups have the prefix ``group``."""
     return [
         *(Rule("topic", topic.name, ("Read", "Describe")) for topic in EVENT_TOPICS),
         Rule("group", group, ("Read",), prefix=True),

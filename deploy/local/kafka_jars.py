@@ -1,4 +1,4 @@
-"""Apache Kafka's JAR files: their list (`kafka_jars.txt`, pinned by hash) and their download from a Maven repository.
+"""Downloads Apache Kafka's JAR files, which `kafka_jars.txt` pins by hash, from a Maven repository.
 
 `python -m deploy.local.kafka_jars` resolves the coordinates below again and rewrites the list.
 """
@@ -54,10 +54,7 @@ def installed_jars(cache: Path) -> list[Path] | None:
 
 
 def fetch_jars(cache: Path, report: Report) -> list[Path]:
-    """Downloads the pinned JAR files (45 MB) and returns their paths.
-
-    They appear in the cache all at once or not at all.
-    """
+    """Downloads the pinned JAR files (45 MB), all or none, and returns their paths."""
     check_disk(cache, _NEEDED_BYTES)
     jars, complete = _pinned(), _directory(cache)
     _remove_abandoned(cache)
@@ -80,7 +77,7 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Removes old downloads, left behind by killed starts. Recent ones may still be in progress in another process."""
+    """Removes old downloads that killed starts left behind. Another process may be writing the recent downloads."""
     for partial in cache.glob(f"{_PARTIAL}*"):
         if time.time() - partial.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(partial, ignore_errors=True)
@@ -103,10 +100,10 @@ def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
             "SSL_CERT_FILE for a private CA), or set AES_MAVEN_REPOSITORY to a mirror. Then run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
-        # Otherwise, the next attempt would trust the broken file.
+        # The next attempt would trust the broken file.
         downloaded.unlink()
         raise StackError(
-            f"The downloaded {jar.file} is wrong: its SHA-256 differs from kafka_jars.txt.",
+            f"The SHA-256 of the downloaded {jar.file} differs from kafka_jars.txt.",
             "Run the command again. If this persists, the repository or a proxy modifies files.",
         )
     shutil.move(downloaded, directory / jar.file)

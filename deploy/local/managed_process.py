@@ -1,4 +1,4 @@
-"""Processes that the supervisor manages, including those of the project's services."""
+"""Processes that the supervisor manages."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -14,20 +14,20 @@ Report = Callable[[str], None]
 
 
 class ManagedProcess(ABC):
-    """A process of the stack: how it's prepared and started, when it's ready, and how it's completed."""
+    """A process of the stack."""
 
     name: str
     port: int | None
 
     async def prepare(self, report: Report) -> None:  # noqa: B027
-        """Runs before each start, and prepares only what's missing."""
+        """Runs before each start, and does only what's still missing."""
 
     @abstractmethod
     def command(self) -> Command: ...
 
     @abstractmethod
     async def is_ready(self) -> bool:
-        """Returns whether the running process is ready. Never raises an exception, and takes at most two seconds."""
+        """Never raises an exception, and takes at most two seconds."""
 
     async def complete(self, report: Report) -> None:  # noqa: B027
         """Runs once the process is ready and before others use it, for example to create databases."""

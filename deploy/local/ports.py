@@ -1,4 +1,4 @@
-"""The stack's ports. They're chosen once and stored. A port that another program has taken is replaced."""
+"""Chooses the stack's ports once, and stores them. A port that another program has taken is replaced."""
 
 import json
 import random
@@ -18,9 +18,9 @@ _untried: list[int] = []
 
 
 def use_share(number: int, shares: int) -> None:
-    """Limits this process to one of several equal shares of the candidates.
+    """Limits this process to one of several equal shares of the ports.
 
-    Without shares, concurrent processes could choose the same port, which looks free until one of them binds it.
+    Otherwise, concurrent processes could choose the same port, because a port looks free until it's bound.
     """
     global _share
     _share = _CANDIDATES[number::shares]
@@ -49,16 +49,16 @@ def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
 
 
 def _next_candidate() -> int:
-    """Returns the next candidate in a random order, in which no port repeats before all have been tried."""
+    """Returns the next candidate in a random order. No port repeats before all have been tried."""
     if not _untried:
         _untried.extend(random.sample(_share, len(_share)))
     return _untried.pop()
 
 
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
-    """Returns a port for each name.
+    """Returns a port for each name: the fixed one or the first free one of the stored, preferred and random ports.
 
-    `fixed` ports must be free. Any other name gets its stored port, its preferred port or a random one, if it's free.
+    Raises StackError if a fixed port isn't free.
     """
     remembered = read_json(file)
     ports: dict[str, int] = {}

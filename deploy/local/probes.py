@@ -16,7 +16,6 @@ _POSTGRES_SSL_QUESTION = struct.pack(">ii", 8, 80877103)
 
 
 async def is_ready(port: int, service: str) -> bool:
-    """Returns whether the service on this port is ready."""
     health = await _within_time(ask_health(_address(port), service))
     return health is not None and health.is_ready
 
@@ -32,12 +31,12 @@ async def broker_answers(port: int) -> bool:
 
 
 async def postgres_listens(port: int) -> bool:
-    """Returns whether a PostgreSQL server accepts connections. It may still be recovering."""
+    """Returns whether a PostgreSQL server accepts connections, even if it's still recovering."""
     return await _within_time(_ask(port, _POSTGRES_SSL_QUESTION, 1)) in (b"N", b"S")
 
 
 async def _within_time(asking: Awaitable[T]) -> T | None:
-    """Returns the response, or None if there's none in time."""
+    """Returns None if there's no response in time."""
     try:
         async with asyncio.timeout(_SECONDS):
             return await asking

@@ -29,8 +29,8 @@ _GRACE_SECONDS = 12.0
 class ProcessSupervisor:
     """Supervises a process of the stack.
 
-    If the first start fails a few times, gives up, because a person is waiting and can fix the cause. Retries later
-    starts with backoff for as long as the stack runs.
+    The first start is retried only a few times, because a person is waiting and can fix the cause. Later starts are
+    retried with backoff for as long as the stack runs.
     """
 
     def __init__(self, part: ManagedProcess, state: ProcessState, changed: Callable[[], None]) -> None:
@@ -49,12 +49,12 @@ class ProcessSupervisor:
             self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START.attempts}")
 
         try:
-            # A taken port isn't retried. Other processes know the port, so only the whole stack can choose another.
+            # A taken port isn't retried. Other processes use the port, so only the whole stack can choose another one.
             await _FIRST_START.run(
                 attempt, on=ProcessFailed, when=lambda problem: not isinstance(problem, PortTaken), before_sleep=report
             )
         except TimeoutError:
-            # What earlier starts prepared is kept, so the next one has less to do.
+            # Later starts reuse what earlier ones prepared.
             raise self._failure(
                 "wasn't ready after three minutes", "The machine may be too busy. Run ./aes up again.\n"
             ) from None
@@ -93,7 +93,7 @@ class ProcessSupervisor:
             ready_since = time.monotonic()
 
     async def _restart(self) -> str:
-        """Starts the process again. Returns the reason if that fails, or an empty string once the process is ready."""
+        """Starts the process again. Returns why that failed, or an empty string once the process is ready."""
         try:
             try:
                 await self._bring_up()
@@ -109,9 +109,9 @@ class ProcessSupervisor:
         return ""
 
     async def _bring_up(self, within: float | None = None) -> None:
-        """Prepares and starts the process. Raises TimeoutError if it isn't ready ``within`` seconds of being started.
+        """Prepares and starts the process. Raises TimeoutError if it isn't ready ``within`` seconds after the start.
 
-        The preparation isn't limited, because the first one downloads Kafka.
+        The preparation has no time limit, because the first one downloads Kafka.
         """
         began = time.monotonic()
         self._report("preparing")
@@ -145,7 +145,7 @@ class ProcessSupervisor:
         await self.managed.complete(lambda detail: self._report("starting", detail))
 
     async def _is_ready(self, pid: int) -> bool:
-        """Returns whether this process itself is ready. A process of another stack could respond on the same port."""
+        """Returns whether this process is ready, and not another stack's process on the same port."""
         port = self.managed.port
         if not await self.managed.is_ready():
             return False
@@ -191,9 +191,6 @@ def _ended_with(code: int) -> str:
 
 
 def log(text: str) -> None:
-    """Writes a line to the supervisor's own log.
-
-    Never raises an exception, even if the disk is full: the supervisor must keep running without its log.
-    """
+    """Writes a line to the supervisor's log. Never raises an exception, even if the disk is full."""
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)

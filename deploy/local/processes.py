@@ -11,13 +11,13 @@ from typing import Any
 
 import psutil
 
-# Every process of a stack has the stack's state directory in this variable, so that orphans are recognized.
+# Contains the state directory in every process of a stack, so that orphans are recognized.
 MARKER = "AES_STACK"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A process to start: its command line, environment and stop signal."""
+    """A process to start."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -28,7 +28,7 @@ class Command:
     stop_signal: signal.Signals = signal.SIGTERM
 
     def options(self) -> dict[str, Any]:
-        """Returns the keyword arguments for starting the process with subprocess."""
+        """Returns the keyword arguments for subprocess."""
         options: dict[str, Any] = {
             "env": self.environment,
             "cwd": self.directory,
@@ -54,7 +54,7 @@ class Identity:
         return None
 
     def process(self) -> psutil.Process | None:
-        """Returns the living process, or None if it has ended or its PID now belongs to another process."""
+        """Returns the process, or None if it has ended."""
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
             # Clock adjustments shift the reported start by fractions of a second.
@@ -68,7 +68,7 @@ def listens(pid: int, port: int) -> bool:
     """Returns whether the process or one of its children listens on a TCP port."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        # Checking children takes longer, since PostgreSQL has one per connection.
+        # Checking children takes longer, since PostgreSQL has a child per connection.
         return _listens(process, port) or any(_listens(child, port) for child in process.children(recursive=True))
     return False
 
@@ -108,14 +108,14 @@ def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTER
 def find_orphans(state: Path, postgres: Path) -> tuple[list[psutil.Process], psutil.Process | None]:
     """Returns the processes that were started for the stack in `state`, and its PostgreSQL server.
 
-    PostgreSQL overwrites its environment with status texts, so its PID file and working directory identify it instead.
+    PostgreSQL overwrites its environment, so the PID file and working directory identify the server.
     """
     server = _postmaster(postgres / "data")
     return [process for process in marked(str(state)) if process != server], server
 
 
 def end_orphans(state: Path, postgres: Path) -> int:
-    """Stops the processes that an earlier run left behind, services before PostgreSQL. Returns their number."""
+    """Stops the processes that an earlier run left behind, PostgreSQL last. Returns how many there were."""
     others, server = find_orphans(state, postgres)
     end(others)
     if server is not None:

@@ -33,10 +33,7 @@ class Stack:
 
 
 def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> Stack:
-    """Returns the stack's processes.
-
-    Chooses their ports, and creates missing secrets. The stack must not be running.
-    """
+    """Returns the stack's processes. Chooses ports and creates missing secrets. The stack must not be running."""
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     processes = list(_processes(declared, replicas))
@@ -80,7 +77,6 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
 
 
 def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, str] | None = None) -> Postgres:
-    """Returns the stack's PostgreSQL server with its stored port and credentials."""
     return Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),
@@ -103,7 +99,7 @@ def _processes(services: Iterable[Service], replicas: Mapping[str, int]) -> Iter
         for process in service.processes:
             several = len(service.processes) > 1
             name = f"{service.name}-{process.role.replace(' ', '-')}" if several else service.name
-            # The first process keeps its single-process name, and so its port and log.
+            # The first process has the same name, port and log as a single process.
             for replica in range(1, replicas[service.name] + 1):
                 yield _Process(name if replica == 1 else f"{name}-{replica}", service, process)
 
@@ -113,7 +109,7 @@ def _own_port(service: Service) -> str:
 
 
 def _defaults(credentials: Credentials) -> dict[str, str]:
-    """Returns the services' settings that the caller's own variables override."""
+    """Returns the services' settings that the caller's variables override."""
     return {
         "AES_SIGNING_KEY": credentials.signing_key,
         "AES_SECRETS_KEY": credentials.secrets_key,
@@ -126,8 +122,8 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
 
 
 def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
-    """Returns the settings that connect the services to the stack's own processes."""
-    # The caller's variables for another broker don't apply to the stack's broker.
+    """Returns the settings that connect the services to each other, PostgreSQL and Kafka."""
+    # Overrides the caller's variables for another broker.
     settings = {**kafka.settings, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
@@ -163,10 +159,7 @@ def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SER
 
 
 def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
-    """Parses `runtime=2,gateway=2`, or one number for every service.
-
-    Services that aren't listed have one replica. Raises StackError if the text is invalid.
-    """
+    """Parses `runtime=2,gateway=2`, or a number for every service. Raises StackError if the text is invalid."""
     counts = dict.fromkeys(services, 1)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, number = part.rpartition("=")

@@ -1,4 +1,4 @@
-"""The state file, in which the supervisor publishes the state of the stack."""
+"""The file in which the supervisor publishes the state of the stack."""
 
 import json
 import time
@@ -22,7 +22,7 @@ class ProcessState:
     started: float | None = None
     restarts: int = 0
     asked_restarts: int = 0
-    """The number of restarts that followed a request to stop the process."""
+    """The number of requested restarts."""
     detail: str = ""
     seconds: float | None = None
     """The number of seconds from the last start until the process was ready."""

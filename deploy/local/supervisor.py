@@ -40,7 +40,7 @@ class Supervisor:
         self._unwritten = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Starts everything, keeps it running until `stop` is set, and stops everything. Returns the exit code."""
+        """Keeps the stack running until `stop` is set. Returns the exit code."""
         self._write()
         rewriting = asyncio.create_task(self._repeat_failed_writes())
         starting = asyncio.create_task(self._start())
@@ -88,7 +88,7 @@ class Supervisor:
         await _all_or_first_error([self._start_in_order(postgres), self._start_kafka(kafka, stack)])
 
     async def _start_in_order(self, postgres: ProcessSupervisor) -> None:
-        """Starts PostgreSQL and, once Kafka's topics exist, all services. Services wait for Kafka to be ready."""
+        """Starts PostgreSQL and, once Kafka's topics exist, all services."""
         await postgres.start()
         await self._topics_exist.wait()
         await _all_or_first_error([service.start() for service in self._services])
@@ -118,7 +118,7 @@ class Supervisor:
         await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
 
     async def _trim_logs(self) -> None:
-        """Copies a log that has grown too large and truncates it, which is safe because its writers append."""
+        """Copies and truncates logs that have grown too large. This is safe because the writers append."""
         while True:
             for file in self._home.logs.glob("*.log"):
                 try:
@@ -130,7 +130,7 @@ class Supervisor:
             await asyncio.sleep(_TRIM_SECONDS)
 
     async def _repeat_failed_writes(self) -> None:
-        """Writes the state again after a failed write, because a full disk would leave an outdated state behind."""
+        """Writes the state again after a failed write, such as on a full disk."""
         while True:
             await self._unwritten.wait()
             self._unwritten.clear()
@@ -149,7 +149,7 @@ class Supervisor:
         try:
             self._state.write(self._home.state_file)
         except OSError as error:
-            # A full disk must not stop the supervisor, which restarts all processes.
+            # A full disk must not stop the supervisor.
             log(f"state.not_written: {error}")
             # Downloads report from a thread.
             self._loop.call_soon_threadsafe(self._unwritten.set)
@@ -160,7 +160,7 @@ class Supervisor:
 
 
 async def _all_or_first_error(steps: Iterable[object]) -> None:
-    """Runs the steps concurrently. The first failure cancels the others and is raised unchanged."""
+    """Runs the steps concurrently. The first failure cancels the others and is raised."""
     tasks = [asyncio.ensure_future(step) for step in steps]  # type: ignore[call-overload]
     try:
         await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""Forbids the use of libraries' private members, which any release can change without notice."""
+"""Forbids the use of libraries' private members."""
 
 import ast
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def findings(root: Path) -> Iterator[str]:
 
 
 def _private_members(source: str) -> Iterator[tuple[int, str]]:
-    """Yields the line and name of each private member that is used in a module that imports one of the libraries."""
+    """Yields the line and name of each private member in a module that imports one of the libraries."""
     tree = ast.parse(source)
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
     of_libraries: set[str] = set()
@@ -54,7 +54,7 @@ def _private_members(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """Returns the names that the module itself defines: attributes of ``self``, functions, classes and fields."""
+    """Returns the names that the module defines: attributes of ``self``, functions, classes and fields."""
     own: set[str] = set()
     for node in ast.walk(tree):
         match node:

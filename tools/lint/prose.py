@@ -1,8 +1,7 @@
 """Checks documents, docstrings, comments and messages.
 
-It looks for phrases from ``prose_words.toml``, long sentences, wide table cells and long pages. Generated parts of
-pages are ignored. ``prose_counts.toml`` contains the number of allowed findings per folder. The counts can only
-decrease; ``python -m tools.lint.prose`` lowers them.
+Finds phrases from ``prose_words.toml``, long sentences, wide table cells and long pages, except in generated parts.
+``prose_counts.toml`` contains the allowed findings per folder. ``python -m tools.lint.prose`` lowers the counts.
 """
 
 import ast
@@ -62,7 +61,7 @@ def findings(root: Path) -> Iterator[str]:
 
 
 def lower(root: Path) -> None:
-    """Lowers the allowed counts to the present numbers of findings. Never raises one."""
+    """Lowers the allowed counts to the current numbers of findings. Never raises a count."""
     found, allowed = _by_kind_and_room(root), _allowed(root)
     by_kind: dict[str, dict[str, int]] = defaultdict(dict)
     for (kind, room), most in sorted(allowed.items()):
@@ -123,7 +122,7 @@ class _Phrases:
 def _phrases() -> _Phrases:
     rules: dict[str, str] = tomllib.loads(_WORDS.read_text())
     gap = r"(?:\s|#|\*)+"
-    # The data's groups are made non-capturing, so that the name of the matching group identifies the rule.
+    # Inner groups are made non-capturing, so that the name of the matching group identifies the rule.
     parts = [re.sub(r"\((?!\?)", "(?:", each).replace(" ", gap) for each in rules]
     pattern = "|".join(f"(?P<_{number}>{part})" for number, part in enumerate(parts))
     return _Phrases(re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), tuple(rules.values()))

@@ -1,4 +1,4 @@
-"""Forbids sleeps in tests. A test that waits for a time instead of an event passes or fails by chance."""
+"""Forbids sleeps in tests. A test that waits for a time instead of an event may fail by chance."""
 
 import ast
 import re
@@ -56,7 +56,7 @@ def _sleeps(place: str, source: str, *, scripts: bool) -> Iterator[str]:
 
 
 def _imported(tree: ast.AST) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Returns the imported modules that have a `sleep`, and `sleep` functions, by their names in the file."""
+    """Returns the imported modules with a `sleep`, and the imported `sleep` functions, by name in the file."""
     modules: dict[str, str] = {}
     names: dict[str, str] = {}
     for node in ast.walk(tree):

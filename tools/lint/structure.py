@@ -1,6 +1,4 @@
-"""Checks the names and imports of files and the length of functions, and that FastAPI doesn't call functions in
-threads.
-"""
+"""Checks names and imports of files, lengths of functions, and that FastAPI doesn't call functions in threads."""
 
 import ast
 import re
@@ -26,7 +24,7 @@ def findings(root: Path) -> Iterator[str]:
         for file in sorted((root / room).rglob("*.py")):
             place, source = file.relative_to(root), file.read_text()
             if {file.stem, *place.parent.parts} & _JUNK_DRAWERS:
-                yield f"{place}: the name says nothing about the content: name the file after what it contains"
+                yield f"{place}: the name doesn't describe the content; name the file after its content"
             yield from _between_tests_and_benchmarks(place, source)
             if room == "tests":
                 continue
@@ -54,10 +52,7 @@ def _functions(node: ast.AST) -> Iterator[_Function]:
 
 
 def _between_tests_and_benchmarks(place: Path, source: str) -> Iterator[str]:
-    """Checks imports between tests and benchmarks.
-
-    Benchmarks can import only `tests.servers`, and only the benchmarks' own tests can import benchmarks.
-    """
+    """Checks that benchmarks import only `tests.servers`, and that only their own tests import benchmarks."""
     if place.parts[0] == "benchmarks":
         for needed in sorted(set(_NEEDS_TESTS.findall(source)) - {"servers"}):
             yield f"{place}: tests.{needed}: benchmarks can import only tests.servers from the tests"

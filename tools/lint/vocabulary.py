@@ -1,4 +1,4 @@
-"""Checks names and docstrings: no name from `retired_names.toml`, no docstring that begins with a relative clause."""
+"""Forbids names in `retired_names.toml`, and docstrings that begin with a relative clause."""
 
 import ast
 import io
@@ -13,14 +13,14 @@ from typing import Final
 _ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests", "tools")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-# Ordinary or standard words that are allowed as parts of other names, such as `lease_keeper`, `is_origin` or
-# `dead_letters`. Names in strings aren't checked, since states, columns and keys in databases and topics remain.
+# These words are allowed as parts of other names, such as `lease_keeper`, `is_origin` or `dead_letters`. Names in
+# strings aren't checked.
 _WHOLE_ONLY: Final = frozenset(
     {"Box", "Dispatch", "Ending", "Exchange", "Holder", "Incoming", "Keeper", "Leaving", "Letter", "Origin", "Outside"}
     | {"Phases", "Places", "Recent", "Shares", "Transfers", "_Passing", "_PASSING", "_first_word", "_refusal", "lanes"}
     | {"WatchTurns", "_replacements", "_tell", "_told", "neighbours", "one_of", "outlast", "strangers", "translated"}
 )
-# Each of these begins a relative clause, which hides what the thing is.
+# A relative clause at the beginning hides the subject.
 _OPENING: Final = re.compile(
     r"\s*(?:(?:How|Of|That|Those|What|Whatever|Where|Which|Who|Whoever|Whom|Whose)\b"
     r"|(?:All|Any|Anybody|Anyone|Anything|Everybody|Everyone|Everything|Nothing|One|Ones|Somebody|Something|The ones?)"
@@ -44,7 +44,7 @@ def _retired_names(place: Path, source: str, retired: Mapping[str, str]) -> Iter
     found = {name: instead for name in set(_NAME.findall(source)) if (instead := _instead(name, retired, by_words))}
     if not found:
         return
-    # Distinguishes names from words in strings and comments, but takes much longer.
+    # Tokens distinguish names from words in strings and comments, but take much longer.
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME and token.string in found:
             yield f"{place}:{token.start[0]}: {token.string}: {found[token.string]}"
@@ -61,7 +61,7 @@ def _instead(name: str, retired: Mapping[str, str], by_words: Mapping[tuple[str,
 
 @cache
 def _words(name: str) -> tuple[str, ...]:
-    """Returns the lower-case words of a snake_case or CamelCase name without a final ``s``."""
+    """Returns the lowercase words of a snake_case or CamelCase name without a final ``s``."""
     return tuple(word.lower().removesuffix("s") for word in _WORD.findall(name))
 
 

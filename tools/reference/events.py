@@ -22,7 +22,6 @@ _REJECTED: Final = (
 
 
 def pages() -> dict[str, str]:
-    """Returns a page for each service that publishes events."""
     events = {name: topic.owner for name, (model, topic) in published_messages().items() if _is_own(model, topic)}
     owners = dict.fromkeys(topic.owner for topic in TOPICS if topic.owner in events.values())
     components = document()["components"]
@@ -39,10 +38,7 @@ def _file(owner: str) -> str:
 
 
 def _objects(components: Schema, pages_of_events: Mapping[str, str]) -> Objects:
-    """Returns the objects that events contain. Each object is described on one page.
-
-    That's the API's page if the API has the same object, and otherwise the first page that uses the object.
-    """
+    """Returns the objects in events, each on one page: the API's page if the API has the same object."""
     schemas, api = components["schemas"], described_api()
     homes = {name: page for name, page in api.homes.items() if name in schemas}
     in_events = Objects(schemas, homes)

@@ -21,10 +21,7 @@ _TIME: Final = "2026-05-04T08:16:15.239240Z"
 
 
 class Examples:
-    """Example bodies for an operation.
-
-    ``given`` is the example request, whose values are used for the same response fields.
-    """
+    """Example bodies for an operation. Response fields have the same values as in the example request ``given``."""
 
     def __init__(self, document: Schema, given: Any) -> None:
         self._document = document
@@ -35,7 +32,7 @@ class Examples:
         return self._value(name, resolved, self._given)
 
     def _value(self, name: str, schema: Schema, given: Mapping[str, Any]) -> Any:
-        """Returns an example value. ``name`` is the model, or the model and the field."""
+        """``name`` is the model, or the model and the field."""
         if options := schema.get("anyOf") or schema.get("oneOf"):
             return self._chosen(name, options, given)
         match schema:
@@ -84,12 +81,12 @@ class Examples:
         return self._value(referred or name, resolved, {})
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """Returns the name of the schema's model, which is empty if it has none, and the schema itself."""
+        """Returns the name of the schema's model, or an empty string, and the schema."""
         return name_of(schema), resolved(schema, self._document)
 
 
 def path(template: str) -> str:
-    """Returns an example URL for a path, with values for its parameters and an example query."""
+    """Returns an example URL with path parameters and a query."""
     parts = template.split("/")
     for before, (number, part) in zip(parts, enumerate(parts[1:], start=1), strict=False):
         if part.startswith("{"):

@@ -36,17 +36,14 @@ class Metric:
 
 @cache
 def declared_metrics() -> dict[str, Metric]:
-    """Returns the metrics by name.
-
-    They're read from the source, because the registry lacks labels of unused metrics.
-    """
+    """Returns the metrics by name, from the source, because the registry lacks labels of unused metrics."""
     sources = (file.read_text() for folder in ("libs", "services") for file in (ROOT / folder).rglob("*.py"))
     metrics = [each for source in sources if "prometheus_client" in source for each in _declared_in(source)]
     return {metric.name: metric for metric in metrics}
 
 
 def _declared_in(source: str) -> Iterator[Metric]:
-    """Yields the metrics in a source file. Raises ValueError if a name, meaning or label isn't a literal."""
+    """Raises ValueError if a name, meaning or label isn't a literal."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Name(id="Counter" | "Gauge" | "Histogram" as kind), args=arguments):

@@ -1,4 +1,4 @@
-"""Describes the objects of requests, responses and events: their fields with every constraint."""
+"""Describes the objects in requests, responses and events."""
 
 import json
 import posixpath
@@ -24,10 +24,9 @@ _ASIDE: Final = re.compile(r"`` .*? ``|`[^`]*`|\([^()]*\)")
 
 
 class Objects:
-    """The named schemas of a document, each of which is described on one page.
+    """Describes a document's named schemas. Raises ValueError for a keyword that pages don't show.
 
-    ``pages`` maps each schema to its page, relative to docs/reference. If a schema has a keyword that pages don't show,
-    ValueError is raised, so that no change of a schema goes unnoticed.
+    ``pages`` maps each schema to its page, relative to docs/reference.
     """
 
     def __init__(self, schemas: Mapping[str, Schema], pages: Mapping[str, str]) -> None:
@@ -35,18 +34,16 @@ class Objects:
         self._pages = pages
 
     def of_page(self, page: str) -> Iterator[str]:
-        """Yields a section with the objects that are described on the page."""
+        """Yields a section with the page's objects."""
         own = sorted(name for name, home in self._pages.items() if home == page and name in self._schemas)
         if own:
             yield "## Objects\n"
         yield from (f"### {name}\n\n{self.description(name)}" for name in own)
 
     def description(self, name: str) -> str:
-        """Returns an object's description for its page."""
         return "\n".join(self._described(self._schemas[name], self._pages[name]))
 
     def fields(self, schema: Schema, page: str) -> str:
-        """Returns a table of a schema's fields."""
         return table(("field", "type"), ((f"`{name}`", text) for name, text in self._typed_fields(schema, page)))
 
     def type(self, schema: Schema, page: str) -> str:
@@ -57,7 +54,7 @@ class Objects:
         return f"{text}{separator} {default}" if default else text
 
     def _parts(self, schema: Schema, page: str) -> tuple[str, str, str]:
-        """Returns a schema's type, its constraints and its default, each in words."""
+        """Returns a schema's type, constraints and default in words."""
         left = {keyword: value for keyword, value in schema.items() if keyword not in _WORDS}
         kind, constraints = self._kind(left, page), _constraints(left)
         default = left.pop("default", None)
@@ -78,7 +75,7 @@ class Objects:
         return f"{begin}{'items' if kind == 'array' else 'values'}, each {self._option(items, page)}"
 
     def _plurals(self, items: Schema, page: str) -> str:
-        """Describes items of several types, such as "strings or integers". Returns an empty string for other items."""
+        """Describes items of several types, such as "strings or integers". Returns "" for a single type."""
         if items.keys() - _WORDS - {"anyOf", "oneOf", "discriminator"}:
             return ""
         options = [self._option(each, page) for each in items.get("anyOf") or items.get("oneOf") or ()]
@@ -132,7 +129,7 @@ class Objects:
         return f"other fields are {self.type(others, page)}"
 
     def _kind(self, left: dict[str, Any], page: str) -> str:
-        """Returns the type without its constraints, and removes the keywords that it covers from ``left``."""
+        """Returns the type without constraints. Removes the keywords that were used from ``left``."""
         if "$ref" in left:
             return self._link(name_of({"$ref": left.pop("$ref")}), page)
         kind = left.pop("type", "anything")
@@ -164,7 +161,7 @@ class Objects:
         if others is None and "patternProperties" in left:
             [(keys["pattern"], others)] = left.pop("patternProperties").items()
         if not others:
-            raise ValueError("a reference page can't describe an object schema without properties: declare its fields")
+            raise ValueError("a page can't describe an object schema without properties: declare the fields")
         text = self._collection("map", size, others, page)
         return f"{text}; keys {rules}" if (rules := self.type(keys, page).removeprefix("string").lstrip(", ")) else text
 

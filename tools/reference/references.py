@@ -7,12 +7,12 @@ Schema = Mapping[str, Any]
 
 
 def name_of(part: Schema) -> str:
-    """Returns the name of the component that the part refers to, or an empty string if it isn't a reference."""
+    """Returns the name of the referenced component, or an empty string if the part isn't a reference."""
     return str(part.get("$ref", "")).rpartition("/")[2]
 
 
 def resolved(part: Schema, document: Schema) -> Schema:
-    """Returns the component that the part refers to, or the part itself if it isn't a reference."""
+    """Returns the referenced component, or the part itself if it isn't a reference."""
     while "$ref" in part:
         found: Any = document
         for name in part["$ref"].removeprefix("#/").split("/"):
@@ -22,7 +22,7 @@ def resolved(part: Schema, document: Schema) -> Schema:
 
 
 def reachable(parts: Iterable[Any], schemas: Mapping[str, Schema]) -> list[str]:
-    """Returns the names of the schemas that the parts use, directly or indirectly, in the order of their first use."""
+    """Returns the names of the schemas that the parts use, directly or indirectly, in order of first use."""
     found: dict[str, None] = {}
     waiting = [*parts]
     while waiting:

@@ -1,7 +1,4 @@
-"""Generates docs/reference/routes.md and a page for each resource from the OpenAPI document.
-
-The pages show the whole contract, so every change to the public API changes one of them.
-"""
+"""Generates docs/reference/routes.md and a page for each resource from the OpenAPI document."""
 
 import re
 from collections import Counter
@@ -106,7 +103,7 @@ def response_examples(document: Schema) -> Iterator[tuple[str, Schema, Any]]:
 
 
 def _given(content: Schema) -> Any:
-    """Returns a request's first example, or None if it has no example."""
+    """Returns a request's first example, or None."""
     return next((each["value"] for each in content.get("examples", {}).values()), None)
 
 
@@ -138,7 +135,7 @@ class Routes:
 
     @cached_property
     def homes(self) -> dict[str, str]:
-        """The page that describes each object, which is the first page that uses the object."""
+        """Each object's page, which is the first page that uses the object."""
         shared = {key: each for key, each in self._components.items() if key != "schemas"}
         found = dict.fromkeys(reachable([shared], self._schemas), _INDEX)
         for tag, routes in self._by_tag.items():
@@ -158,7 +155,7 @@ class Routes:
         return "\n".join([MARK, _HEAD, listed, self.defaults(), *self._shared(), *self.objects.of_page(_INDEX)])
 
     def defaults(self) -> str:
-        """Returns the text about what operations have in common, which the resources' pages don't repeat."""
+        """Returns the text about the defaults, which the resources' pages don't repeat."""
         parameters = names(_named(self._components["parameters"][name]) for name in self._usual_parameters)
         return (
             "An operation accepts these, unless its description lists others:\n\n"
@@ -200,7 +197,6 @@ class Routes:
         yield table(("status", "body", "headers"), ((", ".join(each), *form) for form, each in by_form.items()))
 
     def _form(self, answer: Schema) -> tuple[str, str]:
-        """Returns a response's bodies and headers in words."""
         bodies = (f"{self._type(each['schema'], _INDEX)} as `{name}`" for name, each in answer["content"].items())
         return ", ".join(bodies), names(answer["headers"])
 

@@ -33,10 +33,7 @@ def _of_service(migrations: Path) -> str:
 
 
 def _table(source: str, described: Mapping[str, Mapping[str, str]]) -> str:
-    """Returns the table of a service.
-
-    Raises ValueError unless exactly the tables that the source creates are described.
-    """
+    """Raises ValueError unless exactly the tables that the source creates are described."""
     if different := set(_CREATED.findall(source)) ^ described.keys():
         raise ValueError(f"tables must be both created and described in TABLES: {', '.join(sorted(different))}")
     rows = ((f"`{name}`", each["row"], each["bytes"], each["removed"]) for name, each in described.items())

@@ -44,7 +44,7 @@ export class Activity {
   }
 
   /**
-   * Returns the last hour by minute: `{minutes, turns, failed, median, slow, tokens}`, each of which is a list.
+   * Returns the last hour by minute: `{minutes, turns, failed, median, slow, tokens}`, all lists.
    * Response times are in seconds, or null for minutes without any. They exclude turns that waited for a person. `from`
    * is the time from which the data is complete.
    */

@@ -1,7 +1,7 @@
 /** Messages without a turn: imported messages, and messages that haven't been accepted yet. */
 import { Turn } from "../chat/conversation.js";
 
-/** Messages of an imported conversation, which have no turns and no events. */
+/** Messages of an imported conversation, without turns and events. */
 export class GivenMessages {
   #byPlace = new Map();
 

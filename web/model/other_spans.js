@@ -1,5 +1,5 @@
 /** Spans of sessions, knowledge bases, artifacts, files and keys, with bars and marks for their events. */
-import { timeOf, timeOfId } from "./format.js";
+import { countText, timeOf, timeOfId } from "./format.js";
 
 const LONGEST_ON_THE_BUS = 86_400_000;
 const NAMES = { api_key: "API key", knowledge_base: "Knowledge base" };
@@ -72,7 +72,7 @@ function ingestionSpan(id, events, start, now) {
   const end = ended ? timeOf(last.time) : null;
   const counted = last.data.total_datasources ?? last.data.datasource_count;
   return {
-    id: `ingestion:${id}`, kind: "ingestion", service: "ingestion", label: "Ingestion", detail: counted ? `${counted} files` : "",
+    id: `ingestion:${id}`, kind: "ingestion", service: "ingestion", label: "Ingestion", detail: counted ? countText(counted, "file") : "",
     start, end, state: ended ? stateOf(last) : "running", segments: [{ kind: "work", from: start, to: end ?? now }],
     marks: events.map((event) => timeOf(event.time)), children: [], events, progress: last.data.progress,
   };

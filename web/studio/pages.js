@@ -1,4 +1,4 @@
-/** The pages, with their path, navigation label, module, and scopes, one of which is required. */
+/** The pages: path, navigation label, module, and scopes. A key needs one of the scopes. */
 
 export const PAGES = [
   { path: "", label: "Overview", icon: "overview", load: () => import("./pages/overview.js"), scope: null },

@@ -1,9 +1,8 @@
 """Builds substitutes for images that can't be pulled: ``python -m deploy.images.fallback_images [NAME …] [--replace]``.
 
-They have the names that the Dockerfile and docker-compose.yml use, and contain the same programs as the originals,
-built from Debian packages, wheels, Maven JAR files and Go modules. The build requires the project's environment, root
-(for debootstrap), a Docker engine, and Go for the programs written in it. Existing images are kept, unless
-``--replace`` is given.
+The images have the names in the Dockerfile and docker-compose.yml, and contain the same programs as the originals. The
+build requires the project's environment, root (for debootstrap), a Docker engine, and Go. Existing images are kept,
+unless ``--replace`` is given.
 """
 
 import argparse

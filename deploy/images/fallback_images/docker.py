@@ -14,7 +14,7 @@ def exists(image: str) -> bool:
 
 
 def build(image: str, context: Path) -> None:
-    """Builds an image. If that fails, Docker prints the reason, and CalledProcessError is raised."""
+    """Builds an image. Raises CalledProcessError after Docker has printed the reason."""
     command = [
         "docker",
         "build",

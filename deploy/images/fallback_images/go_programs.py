@@ -13,12 +13,12 @@ _BUILD_SECONDS = 1800
 
 
 class NotBuilt(Exception):
-    """The program couldn't be built. The message contains the reason."""
+    """The program couldn't be built."""
 
 
 @dataclass(frozen=True)
 class GoProgram:
-    """A program from a specific version of a Go module."""
+    """A program from one version of a Go module."""
 
     name: str
     package: str
@@ -29,7 +29,7 @@ class GoProgram:
 
     @property
     def path(self) -> Path:
-        """The program's path in the cache, whether or not it has been built."""
+        """The program's path in the cache, even before the build."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         # Go names a program after its package, without the major version.
         executable = Path(re.sub(r"/v\d+$", "", self.package)).name
@@ -37,12 +37,12 @@ class GoProgram:
 
 
 def built(program: GoProgram) -> Path:
-    """Returns the program's path, and builds the program if it's missing. That can take minutes. Raises NotBuilt."""
+    """Returns the program's path. Builds a missing program, which can take minutes. Raises NotBuilt."""
     if program.path.exists():
         return program.path
     go = shutil.which("go")
     if go is None:
-        raise NotBuilt(f"{program} has to be built, but Go isn't installed")
+        raise NotBuilt(f"{program} can't be built, because Go isn't installed")
     directory = program.path.parent
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock:
@@ -66,5 +66,5 @@ def _build(go: str, program: GoProgram) -> None:
             raise NotBuilt(f"{program} wasn't built within {_BUILD_SECONDS} s; a retry resumes the build") from None
         if outcome.returncode != 0:
             raise NotBuilt(f"{program} couldn't be built: {outcome.stderr.strip()[-500:]}")
-        # An interrupted build leaves nothing under the final name.
+        # Renamed last, so that an interrupted build leaves nothing under the final name.
         (Path(unfinished) / program.path.name).replace(program.path)

@@ -1,4 +1,4 @@
-"""The recipes of the fallback images: their files in these folders, programs from packages, and required images."""
+"""The recipes of the fallback images."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from deploy.local.postgres import installation
 
 _HERE = Path(__file__).parent
 Recipe = Callable[[str], AbstractContextManager[Path]]
-"""Prepares an image's build directory for a tag."""
+"""Yields an image's build directory for a tag."""
 
 
 @contextmanager
@@ -89,7 +89,7 @@ _OTHER_NAMES = {"pgvector": "postgres", "opentelemetry-collector": "otel-collect
 
 
 def wanted_images() -> dict[str, str]:
-    """Returns image names by recipe, as they're used in docker-compose.yml and the Dockerfile."""
+    """Returns image names by recipe, as in docker-compose.yml and the Dockerfile."""
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yml").read_text())
     images = {service["image"] for service in compose["services"].values() if "build" not in service}
     images.add(_python())

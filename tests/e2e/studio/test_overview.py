@@ -40,7 +40,7 @@ def test_an_approval_is_given_on_the_overview(open_page: Open, elsewhere: httpx.
     careful = {"calculator": {"approval": "always"}}
     number = int(unique("")[-6:], 16)
     begin(elsewhere, f"What is {number} * 7?", model="builtin:extractive", tools=["calculator"], tool_policies=careful)
-    card = page.get_by_role("region", name="calculator waits").filter(has_text=str(number))
+    card = page.get_by_role("region", name="calculator is waiting").filter(has_text=str(number))
     card.get_by_role("button", name="Approve").click()
     expect(card).to_be_hidden()
 

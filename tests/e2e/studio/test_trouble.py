@@ -148,7 +148,7 @@ def test_an_approval_that_expires_is_offered_no_longer(
     session = elsewhere.post("/sessions/", json=agent).json()["session_id"]
     turn = elsewhere.post(f"/runtime/{session}/execute/", json={"content": "What is 6 * 7?"}).json()["turn_id"]
     chat, start = open_page(f"chat/{session}/", key=mallory.secret), open_page(key=mallory.secret)
-    card = start.get_by_role("region", name="calculator waits").filter(has=start.locator(f"a[href*='{turn}']"))
+    card = start.get_by_role("region", name="calculator is waiting").filter(has=start.locator(f"a[href*='{turn}']"))
     for offered in (chat, card):
         expect(offered.get_by_role("button", name="Approve")).to_be_visible()
     with psycopg.connect(stack.database("runtime")) as runtime:

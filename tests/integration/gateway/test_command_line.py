@@ -73,7 +73,7 @@ def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: 
     assert "already removed" in take(file, exit_code=1)["error"]["message"]
     assert aes(database_url, *first) == {"made": False}
     file.unlink()
-    assert "contains no key" in take(file, exit_code=1)["error"]["message"]
+    assert "doesn't contain a key" in take(file, exit_code=1)["error"]["message"]
     assert aes(database_url, *first) == {"made": False}, "a restored installation has keys"
     aes(database_url, "keys", "revoke", key["id"])
     assert aes(database_url, *first) == {"made": True}, "of a company and a user that are there"

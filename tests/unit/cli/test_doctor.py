@@ -72,7 +72,7 @@ def test_topics_are_there_with_their_partitions() -> None:
     del there["p-runtime-commands"]
     found = {finding.check: finding for finding in bus._topics(there, "p-")}
     assert found["topics"].detail == "missing: p-runtime-commands"
-    assert found["topic p-runtime-events"].detail == "1 partitions instead of 6"
+    assert found["topic p-runtime-events"].detail == "partitions: 1 instead of 6"
 
 
 def test_a_check_that_breaks_off_is_a_finding_with_its_remedy() -> None:
@@ -127,7 +127,7 @@ def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: p
 
     found = {one["check"]: one for one in json.loads(result.stdout)["findings"]}
     assert result.exit_code == 1
-    assert (found["stack"]["detail"], found["stack"]["remedy"]) == ("it is stopped", "Start it with: ./aes up")
+    assert (found["stack"]["detail"], found["stack"]["remedy"]) == ("the stack is stopped", "Start it with: ./aes up")
     assert found["signing key"]["state"] == found["secrets key"]["state"] == "ok"
     assert not [name for name in found if name.startswith(("kafka", "database"))]
 
@@ -137,7 +137,7 @@ def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: p
     [
         (0, 0, "ok", "all 1 processes are ready"),
         (1, 1, "ok", "all 1 processes are ready; restarted on request: runtime once"),
-        (3, 1, "warning", "it crashed and was restarted 2 times"),
+        (3, 1, "warning", "crashed and was restarted 2 times"),
     ],
 )
 async def test_a_restart_on_request_is_no_warning(

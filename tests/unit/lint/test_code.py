@@ -66,8 +66,8 @@ def test_sleeps_are_found_however_they_are_imported(found: Found, source: str) -
     [
         ("cli/long.py", LONG, "cli/long.py:1: long has 61 lines"),
         ("libs/a/long.py", f"class A:\n    x = 1\n{LONG}", "libs/a/long.py:3: long has 61 lines"),
-        ("libs/utils.py", "", "libs/utils.py: the name says nothing"),
-        ("tests/common/a.py", "", "tests/common/a.py: the name says nothing"),
+        ("libs/utils.py", "", "libs/utils.py: the name doesn't describe the content"),
+        ("tests/common/a.py", "", "tests/common/a.py: the name doesn't describe the content"),
         ("services/a/b.py", "@router.get('/')\ndef answer(): ...", "services/a/b.py:2: answer isn't a coroutine"),
         ("services/a/b.py", "def caller(): ...\nX = Depends(caller)", "services/a/b.py:1: caller isn't a coroutine"),
         ("benchmarks/a.py", "from tests.support import b", "benchmarks/a.py: tests.support"),

@@ -149,3 +149,12 @@ def test_a_second_click_at_the_same_place_approves_no_other_call(run: Run) -> No
         "meanwhile": ["1"],
         "approved": ["1", "2"],
     }
+
+
+def test_an_account_shows_a_limit_of_one_request(run: Run) -> None:
+    shown = """
+      const me = { user_name: "Ada", company_name: "Acme", scopes: [], rate_limit: 1 };
+      render(h(m.Account, { me }), box);
+      return end(box.textContent);
+    """
+    assert "Limit1 request per minuteKey" in run("studio/parts/frame.js", in_world(DRAWN + shown))

@@ -132,7 +132,7 @@ function OfSession({ id, onDelete }) {
     ${allows("sessions:write") && html`<button class="button danger" onClick=${onDelete}>Delete</button>`}`;
 }
 
-/** Resolves to the session's agent if it has changed since the session began. Otherwise, resolves to null. */
+/** Resolves to the session's agent if the agent has changed since the session began, or to null. */
 async function changedAgent(details) {
   if (!details?.agent_id || !allows("agents:read")) return null;
   try {

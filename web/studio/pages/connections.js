@@ -1,7 +1,7 @@
-/** Connections, which are public keys that let web pages chat with one agent. */
+/** Connections: public keys that let web pages chat with one agent. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
-import { momentText, numberText } from "../../model/format.js";
+import { countText, momentText } from "../../model/format.js";
 import { Snippet } from "../parts/agents/publish.js";
 import { Confirm, CopyButton } from "../parts/forms.js";
 import { useLoaded } from "../parts/hooks.js";
@@ -53,7 +53,7 @@ function ConnectionCard({ connection, agent, onDelete }) {
         <dt>Agent</dt><dd>${agent ?? agentKey}</dd>
         <dt>Key</dt><dd><code>${key}</code> <${CopyButton} text=${key} label="Copy key" /></dd>
         <dt>Origins</dt><dd>${origins.join(", ")}</dd>
-        <dt>Quota</dt><dd>${quota ? `${numberText(quota)} requests per minute` : "none"}</dd>
+        <dt>Quota</dt><dd>${quota ? `${countText(quota, "request")} per minute` : "none"}</dd>
         <dt>Expires</dt><dd>${expires ? momentText(expires) : "never"}</dd>
       </dl>
       <${Snippet} connectionKey=${key} />

@@ -33,7 +33,7 @@ export default function Keys() {
         <//>`}
       ${open?.kind === "rotate" && html`
         <${RotateDialog} title=${`Replace ${nameOf(open.key)}`} path=${`/api-keys/${open.key.id}/rotate/`} least=${60} onRotated=${issued} onClose=${close}>
-          <p>This creates a new key with the same scopes. The old one keeps working for as long as you choose, so that you can update programs.</p>
+          <p>This creates a new key with the same scopes. The old key keeps working for as long as you choose, so that you can update programs.</p>
         <//>`}
       ${open?.kind === "revoke" && html`
         <${Confirm} title=${`Revoke ${nameOf(open.key)}?`} action="Revoke" onClose=${close}

@@ -81,7 +81,7 @@ function Collections() {
       ${allows("files:write") && html`<button class="button small" onClick=${() => setMaking(true)}><${Icon} name="plus" />New collection</button>`}
     </div>
     <${Problem} of=${problem} />
-    ${page?.collections.length === 0 && html`<p class="muted">No collections yet. A collection groups files. Knowledge bases that use it follow its changes.</p>`}
+    ${page?.collections.length === 0 && html`<p class="muted">No collections yet. A collection groups files. Knowledge bases that use a collection follow its changes.</p>`}
     <ul class="card-list tiles">
       ${page?.collections.map((each) => html`
         <li key=${each.id} class="card">

@@ -1,4 +1,4 @@
-/** The operators' page: health of the services, consumer lag, and dead letters with their replay. */
+/** The operators' page: health of the services, consumer lag, and dead-lettered messages. */
 import { allows, session } from "../../api/client.js";
 import { html } from "../../html.js";
 import { useStore } from "../../store.js";

@@ -25,7 +25,7 @@ export default function Secrets() {
       ${open?.kind === "delete" && html`
         <${Confirm} title=${`Delete ${open.name}?`} action="Delete" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/secrets/${open.name}/`), await refresh())}>
-          <p>Calls to tools whose headers reference it will fail.</p>
+          <p>Tool calls with this secret in a header will fail.</p>
         <//>`}
     </div>`;
 }
@@ -56,7 +56,7 @@ function PutSecret({ given, onClose, onDone }) {
       ${(problem) => html`
         ${!given && html`
           <${TextField} label="Name" name="path" required maxlength="64" pattern="[A-Za-z][A-Za-z0-9_\\-]*" spellcheck="false" placeholder="TICKETS_TOKEN"
-            hint="A letter, followed by letters, digits, _ or -. An existing secret gets the new value." problem=${problem} value=${name} onValue=${setName} />`}
+            hint="A letter, followed by letters, digits, _ or -. If the name exists, its value is replaced." problem=${problem} value=${name} onValue=${setName} />`}
         <${TextField} label="Value" name="value" type="password" required maxlength="8000" autocomplete="new-password" problem=${problem} value=${value} onValue=${setValue} />`}
     <//>`;
 }

@@ -29,7 +29,7 @@ function ToolsetList() {
       <${PageHead} title="Toolsets">
         ${allows("toolsets:write") && html`<a class="button primary" href=${hrefOf("toolsets/+new/")}><${Icon} name="plus" />New toolset</a>`}
       <//>
-      <p class="lead">Custom tools. Agents reference one as <code>toolset.tool</code>, or a whole toolset as <code>toolset.*</code>.</p>
+      <p class="lead">Custom tools. Agents reference a tool as <code>toolset.tool</code>, or a whole toolset as <code>toolset.*</code>.</p>
       <${Problem} of=${problem} />
       ${page && html`<${DataTable} label="Toolsets" items=${page.toolsets} keyOf=${({ name }) => name} columns=${COLUMNS} empty="No toolsets yet." />`}
     </div>`;

@@ -62,10 +62,10 @@ function Charts({ days, items }) {
   const total = (values) => numberText(values.reduce((sum, value) => sum + value, 0));
   return html`
     <div class="charts">
-      <${Chart} dates title="Turns per day" times=${times} summary=${`${total(turns)} in all.`} series=${[{ label: "turns", values: turns, colour: "runtime", kind: "bars" }]} />
+      <${Chart} dates title="Turns per day" times=${times} summary=${`${total(turns)} in total.`} series=${[{ label: "turns", values: turns, colour: "runtime", kind: "bars" }]} />
       <${Chart} dates title="Tokens per day" times=${times} summary=${`${total(input)} in, ${total(output)} out.`}
         series=${[{ label: "in", values: input, colour: "gateway" }, { label: "out", values: output, colour: "artifacts" }]} />
-      <${Chart} dates title="Cost per day" times=${times} summary=${`${total(cost)} in all.`} series=${[{ label: "cost", values: cost, colour: "ingestion", kind: "bars" }]} />
+      <${Chart} dates title="Cost per day" times=${times} summary=${`${total(cost)} in total.`} series=${[{ label: "cost", values: cost, colour: "ingestion", kind: "bars" }]} />
     </div>`;
 }
 

@@ -58,7 +58,7 @@ function Types({ types }) {
 function SecretOfWebhook({ webhook, onDone }) {
   return html`
     <${SecretOnce} title="Webhook secret" secret=${webhook.secret} onDone=${onDone}>
-      <p>Your receiver uses it to verify the signature of each delivery, according to Standard Webhooks.</p>
+      <p>Your receiver uses the secret to verify the signature of each delivery, according to Standard Webhooks.</p>
     <//>`;
 }
 

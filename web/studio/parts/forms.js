@@ -139,7 +139,7 @@ export function FormDialog({ title, action = "Save", shown = [], disabled = fals
     <//>`;
 }
 
-/** A button that copies text. It's left out on pages without TLS, where browsers offer no clipboard. */
+/** A button that copies text. Not shown on pages without TLS, where browsers offer no clipboard. */
 export function CopyButton({ text, label = "Copy" }) {
   const [said, setSaid] = useState("");
   if (!navigator.clipboard) return null;

@@ -3,7 +3,7 @@ import { Component } from "preact";
 import { session, signOut, waitingStreams } from "../../api/client.js";
 import { sleep } from "../../api/requests.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
-import { momentText } from "../../model/format.js";
+import { countText, momentText } from "../../model/format.js";
 import { useStore } from "../../store.js";
 import { componentOf, fetchPage, pageAt, pagesFor } from "../pages.js";
 import { address, BASE, hrefOf, segmentsOf } from "../router.js";
@@ -166,7 +166,7 @@ export function Account({ me }) {
       <div class="account-panel">
         <dl class="facts">
           <dt>Company</dt><dd>${me.company_name}</dd>
-          <dt>Limit</dt><dd>${me.rate_limit ? `${me.rate_limit} requests per minute` : "none"}</dd>
+          <dt>Limit</dt><dd>${me.rate_limit ? `${countText(me.rate_limit, "request")} per minute` : "none"}</dd>
           <dt>Key expires</dt><dd>${me.expires_at ? momentText(me.expires_at) : "never"}</dd>
           <dt>Scopes</dt><dd class="scopes">${me.scopes.map((scope) => html`<code key=${scope}>${scope}</code> `)}</dd>
         </dl>

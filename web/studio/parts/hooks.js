@@ -100,7 +100,7 @@ function holdsFiles(event) {
   return event.dataTransfer?.types.includes("Files");
 }
 
-/** Returns the object URL of an image, which is fetched with the credential. It's null until then, and on failure. */
+/** Fetches an image with the credential. Returns its object URL, or null until then and on failure. */
 export function useImage(path, query = {}) {
   const [address, setAddress] = useState(null);
   useEffect(() => {

@@ -90,7 +90,7 @@ function BudgetForm({ budget = null, names, keys, onSaved, onClose }) {
   return html`
     <${FormDialog} title=${budget ? `Change ${budget.description || "budget"}` : "New budget"} action=${budget ? "Save" : "Create"} shown=${SHOWN} disabled=${nobody || !limit.trim()} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
-        <p class="muted">Once the budget is used up, new turns are rejected until it renews. If several budgets apply, none of them may be used up.</p>
+        <p class="muted">Once the budget is used up, new turns are rejected until it renews. If several budgets apply, turns are rejected when any of them is used up.</p>
         <${TextField} label="Description" name="description" maxlength="1000" problem=${problem} value=${description} onValue=${set("description")} />
         ${!budget && html`
           <div class="form-row">

@@ -93,7 +93,7 @@ export function Editor({ agent, onSaved }) {
 function Newer({ agent, onSave, onShow }) {
   return html`
     <div class="problem" role="alert">
-      <p>${agent.name} has been changed elsewhere since you opened it: it is version ${agent.version_number} now. Saving replaces that change.</p>
+      <p>${agent.name} was changed elsewhere and is now version ${agent.version_number}. Saving replaces that change.</p>
       <p class="actions">
         <button class="button small" onClick=${onShow}>Discard mine, show version ${agent.version_number}</button>
         <button class="button small danger" onClick=${onSave}>Save anyway</button>

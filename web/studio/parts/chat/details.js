@@ -27,7 +27,7 @@ export function ToolCard({ call, onResolve }) {
 function Waiting({ call, onResolve }) {
   const { kind } = call.action;
   return html`
-    <section class="tool-card waiting" aria-label=${`${call.name} waits`}>
+    <section class="tool-card waiting" aria-label=${`${call.name} is waiting`}>
       <p class="tool-head"><${Icon} name="tool" /><b>${call.name}</b><span>${kind === "approval" ? "waiting for approval" : "waiting for its result"}, ${untilText(call.action)}</span></p>
       <${JsonView} value=${call.arguments ?? {}} label="Arguments" />
       ${kind === "approval"

@@ -1,4 +1,4 @@
-/** Asks which version of the agent to retry a message with, if it has changed since the conversation began. */
+/** Asks which version of the agent to retry a message with, if the agent has changed since the conversation began. */
 import { get, write } from "../../../api/client.js";
 import { html } from "../../../html.js";
 import { Dialog } from "../forms.js";

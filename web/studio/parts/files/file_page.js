@@ -34,7 +34,7 @@ export function FilePage({ id, passage }) {
       ${open === "tags" && html`<${TagsDialog} files=${[file]} onClose=${() => setOpen(null)} onSaved=${async () => (setOpen(null), await refresh())} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${file.name}?`} action="Delete" onClose=${() => setOpen(null)} onConfirm=${async () => (await write("DELETE", path), go("files/"))}>
-          <p>It's removed from its collections and from search. This can't be undone.</p>
+          <p>The file is removed from its collections and from search. This can't be undone.</p>
         <//>`}
     </div>`;
 }

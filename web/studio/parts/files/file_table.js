@@ -39,7 +39,7 @@ export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
     ${open?.kind === "tags" && html`<${TagsDialog} files=${open.files} onClose=${close} onSaved=${async () => (close(), await refresh(), onChanged())} />`}
     ${open?.kind === "delete" && html`
       <${Confirm} title=${`Delete ${open.files.length === 1 ? open.files[0].name : `${open.files.length} files`}?`} action="Delete" onClose=${close} onConfirm=${removeChosen}>
-        <p>They're removed from their collections and from search. This can't be undone.</p>
+        <p>The files are removed from their collections and from search. This can't be undone.</p>
       <//>`}`;
 }
 

@@ -2,7 +2,7 @@
 import { allows, get, write } from "../../../api/client.js";
 import { followEvents } from "../../../api/follow.js";
 import { html, useEffect, useRef, useState } from "../../../html.js";
-import { agoText } from "../../../model/format.js";
+import { agoText, countText } from "../../../model/format.js";
 import { after, PHASES, stageText } from "../../../model/knowledge.js";
 import { go, hrefOf } from "../../router.js";
 import { Confirm } from "../forms.js";
@@ -48,7 +48,7 @@ function Settings({ knowledgeBase }) {
       <summary>Settings</summary>
       <dl class="facts">
         <dt>Engine</dt><dd>${engine}</dd>
-        <dt>Chunks</dt><dd>${chunking.strategy}, ${chunking.chunk_size} ${chunking.split_by}s with an overlap of ${chunking.chunk_overlap}</dd>
+        <dt>Chunks</dt><dd>${chunking.strategy}, ${countText(chunking.chunk_size, chunking.split_by)} with an overlap of ${chunking.chunk_overlap}</dd>
         <dt>Embedding</dt><dd>${[embedding.provider, embedding.model, embedding.dimensions && `${embedding.dimensions} dimensions`].filter(Boolean).join(", ")}</dd>
         <dt>Created</dt><dd>${agoText(at)} by ${maker}</dd>
         <dt>ID</dt><dd><code>${id}</code></dd>

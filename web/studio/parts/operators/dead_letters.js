@@ -13,7 +13,7 @@ const STATES = [["", "all"], ["false", "not replayed"], ["true", "replayed"]];
 // Pages can be empty, because they exclude other companies' messages. So one click reads up to this many pages.
 const PAGES = 5;
 
-/** The list of dead letters. `query`: the filters in the address. */
+/** The list of messages. `query`: the filters in the address. */
 export function DeadLetters({ query, isWhole }) {
   const filters = { topic: query.get("topic") ?? "", replayed: query.get("replayed") ?? "", correlation_id: query.get("correlation_id") ?? "" };
   const { value: page, problem, refresh, set } = useLoaded((signal) => readPages({ ...filters }, signal), JSON.stringify(filters));
@@ -31,7 +31,7 @@ export function DeadLetters({ query, isWhole }) {
   return html`
     <section aria-labelledby="letters">
       <div class="section-head">
-        <h2 id="letters">Dead letters</h2>
+        <h2 id="letters">Dead-lettered messages</h2>
         ${page && isWhole && html`<span class="muted">${sumOf(page.topics)}</span>`}
         <button class="button small" onClick=${() => (setReport(""), refresh())}><${Icon} name="again" />Refresh</button>
       </div>
@@ -39,13 +39,13 @@ export function DeadLetters({ query, isWhole }) {
       <p class="report" role="status">${report}</p>
       <${Problem} of=${older.problem ?? problem} />
       ${page && html`
-        <${DataTable} label="Dead letters" items=${page.dead_letters} keyOf=${({ id }) => id} columns=${columnsOf(setOpen, isWhole)}
-          empty=${page.has_more ? "No dead letters among the newest." : "No dead letters: every message was processed."} />
+        <${DataTable} label="Dead-lettered messages" items=${page.dead_letters} keyOf=${({ id }) => id} columns=${columnsOf(setOpen, isWhole)}
+          empty=${page.has_more ? "No dead-lettered messages among the newest." : "No dead-lettered messages: every message was processed."} />
         ${page.has_more && html`<p class="paging"><button class="button small" disabled=${older.busy} onClick=${() => older.run()}>Show older</button></p>`}`}
       ${open?.kind === "details" && html`<${LetterDialog} letter=${open.letter} onClose=${() => setOpen(null)} onReplay=${mayReplay() && !open.letter.replayed ? () => setOpen({ kind: "replay", letter: open.letter }) : null} />`}
       ${open?.kind === "replay" && html`
         <${Confirm} title="Replay this message?" action="Replay" onClose=${() => setOpen(null)} onConfirm=${() => replay(open.letter)}>
-          <p><code>${open.letter.id}</code> is sent to <code>${open.letter.source_topic}</code> again, unchanged. Consumers that already processed it skip it. Fix the cause first; otherwise the message is dead-lettered again.</p>
+          <p><code>${open.letter.id}</code> is sent to <code>${open.letter.source_topic}</code> again, unchanged. Consumers that have already processed it skip it. Fix the cause first; otherwise the message is dead-lettered again.</p>
         <//>`}
     </section>`;
 }
@@ -66,7 +66,7 @@ function mayReplay() {
 
 function sumOf(topics) {
   const [letters, waiting] = topics.reduce(([all, some], each) => [all + each.letters, some + each.not_replayed], [0, 0]);
-  return `${countText(letters, "letter")} kept, ${numberText(waiting)} not replayed`;
+  return `${countText(letters, "message")} kept, ${numberText(waiting)} not replayed`;
 }
 
 function Filters({ filters, topics, isWhole }) {
@@ -85,7 +85,7 @@ function Filters({ filters, topics, isWhole }) {
 
 function columnsOf(setOpen, isWhole) {
   return [
-    { label: "Dead since", className: "nowrap", cell: ({ dead_since: at }) => html`<time title=${momentText(at)}>${agoText(at)}</time>` },
+    { label: "Dead-lettered", className: "nowrap", cell: ({ dead_since: at }) => html`<time title=${momentText(at)}>${agoText(at)}</time>` },
     { label: "Message", className: "plain", cell: (letter) => html`<${Message} letter=${letter} isWhole=${isWhole} />` },
     { label: "Cause", className: "cause", cell: ({ cause }) => html`<b>${cause.code}</b><br /><span>${clipped(cause.message)}</span>` },
     { label: "Attempts", className: "number", cell: ({ attempts }) => attempts ?? "unknown" },
@@ -112,7 +112,7 @@ function clipped(text) {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
-/** A message's details. `onReplay` is null if it can't or needn't be replayed. */
+/** A message's details. `onReplay` is null if the message can't or needn't be replayed. */
 function LetterDialog({ letter, onReplay, onClose }) {
   const { value, problem } = useLoaded((signal) => get(`/operations/dead-letters/${letter.id}/`, {}, { signal }), letter.id);
   const shown = value ?? letter;
@@ -123,7 +123,7 @@ function LetterDialog({ letter, onReplay, onClose }) {
         <dt>Type</dt><dd>${shown.type ?? "none"}</dd>
         <dt>Cause</dt><dd><b>${shown.cause.code}</b> <span class="whole-text">${shown.cause.message}</span></dd>
         <dt>Attempts</dt><dd>${shown.attempts ?? "unknown"}</dd>
-        <dt>Dead since</dt><dd>${momentText(shown.dead_since)}, in ${shown.consumer}</dd>
+        <dt>Dead-lettered</dt><dd>${momentText(shown.dead_since)}, by ${shown.consumer}</dd>
         <dt>Source</dt><dd>${shown.source_topic}${value?.offset != null && `, partition ${value.partition}, offset ${value.offset}`}</dd>
         <dt>Correlation ID</dt><dd><${Correlation} letter=${shown} /></dd>
         <dt>Company</dt><dd>${shown.company_id ?? "unknown"}</dd>

@@ -157,7 +157,7 @@ export function UsedUpBudgets() {
       ${usedUp.map(({ id, description, user_id: user, key_id: key, renews_at: renews }) => html`
         <p key=${id}>
           <b>${description || `${user ? "A user's" : key ? "A key's" : "The company's"} budget`}</b> is used up. Turns that it
-          covers are rejected until ${renews ? momentText(renews) : "it's changed"}. <a href=${hrefOf("usage/")}>Budgets</a>
+          covers are rejected until ${renews ? momentText(renews) : "the budget is changed"}. <a href=${hrefOf("usage/")}>Budgets</a>
         </p>`)}
     </div>`;
 }

@@ -53,7 +53,7 @@ export function Approvals({ changes }) {
       <${Problem} of=${problem} />
       ${page && shown.length === 0 && html`<p class="muted">No approvals waiting.</p>`}
       <div class="approval-cards" ref=${cards}>${shown.map((action) => html`
-        <section key=${action.action_id} class="tool-card waiting" tabindex="-1" aria-label=${`${action.tool_call.name} waits`}>
+        <section key=${action.action_id} class="tool-card waiting" tabindex="-1" aria-label=${`${action.tool_call.name} is waiting`}>
           <p class="tool-head">
             <${Icon} name="tool" /><b>${action.tool_call.name}</b>
             <span>requested ${agoText(action.created_at)}, ${untilText(action)}</span>
