@@ -26,10 +26,7 @@ gets a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that i
 
 
 def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
-    """Returns the document as JSON-ready data.
-
-    ``server`` is Kafka's ``host:port``. ``prefix`` is prepended to the names of topics.
-    """
+    """Returns the document. ``server`` is Kafka's ``host:port``. ``prefix`` is prepended to the names of topics."""
     messages = published_messages()
     result: dict[str, Any] = {
         "asyncapi": "3.0.0",
@@ -138,7 +135,7 @@ def summary_of(model: type[BaseModel]) -> str:
 
 
 def schemas_of(models: Iterable[type[BaseModel]]) -> dict[str, Any]:
-    """Returns the component schemas, by name, of the models and of all models nested in them."""
+    """Returns the schemas of the models and their nested models, by name."""
     _, schema = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )

@@ -7,13 +7,13 @@ from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 CORRELATION_ID_SCHEMA: Final = {
     "type": "string",
     "pattern": CORRELATION_ID_PATTERN,
-    "description": "The label that all messages resulting from one request share.",
+    "description": "A label shared by all messages that result from one request.",
 }
 _TEXT: Final = {"type": "string"}
 _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_specversion": {"const": "1.0", "description": "The CloudEvents version."},
     "ce_id": {**_TEXT, "description": "The message's ID. A redelivered message keeps its ID."},
-    "ce_type": {**_TEXT, "description": "The type of the message, which ends in its version."},
+    "ce_type": {**_TEXT, "description": "The type of the message, including the type's version."},
     "ce_source": {**_TEXT, "description": "The publishing service."},
     "ce_subject": {**_TEXT, "description": "The ID of the entity that the message is about."},
     "ce_time": {
@@ -47,7 +47,7 @@ _COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_expiresat": {
         **_TEXT,
         "format": "date-time",
-        "description": "When the command expires. It isn't accepted after this time.",
+        "description": "The command isn't accepted after this time.",
     },
     "ce_identity": {**_TEXT, "description": "The caller, signed by the gateway."},
     "ce_signature": {**_TEXT, "description": "A signature over the caller, the other attributes and the payload."},

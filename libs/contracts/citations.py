@@ -6,7 +6,7 @@ from libs.contracts.models import WireModel
 
 
 class Citation(WireModel):
-    """A citation: a passage that supports the reply."""
+    """A passage that supports the reply."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "passage of a file": {

@@ -13,7 +13,7 @@ from libs.contracts.errors import ErrorKind
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The meaning of a code, and advice on what to do about it, in one sentence each."""
+    """The meaning of a code, and advice on what to do, in one sentence each."""
 
     meaning: str
     advice: str
@@ -117,7 +117,7 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
         "Retry a write with the same `Idempotency-Key`. If a turn failed, start a new one.",
     ),
 }
-"""The errors by type, sorted by status. If two share a status, the second is that status's default."""
+"""The errors by type, sorted by status. The last error with a status is the default for that status."""
 
 
 FileErrorCode = Literal[
@@ -235,7 +235,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "budget_exceeded": "A budget is used up.",
     "busy": "The service is busy.",
     "company_backlog_full": "The company has too many unfinished turns.",
-    "url_refused": "The service isn't allowed to send to the URL.",
+    "url_refused": "The service isn't allowed to send requests to the URL.",
     # Turns and sessions.
     "image_url_address_refused": "The service isn't allowed to fetch the image.",
     "image_url_not_supported": "The image's URL isn't supported.",
@@ -266,13 +266,13 @@ FINDINGS: Final[Mapping[str, str]] = {
     "model_unlisted": "The model isn't in the provider's list of models.",
     "provider_unknown": "The model provider doesn't exist.",
     "provider_not_configured": "The model provider isn't configured.",
-    "not_checked": "A service didn't respond, so this wasn't checked.",
+    "not_checked": "Part of the configuration wasn't checked because a service didn't respond.",
     "tool_unknown": "The tool doesn't exist.",
     "tool_repeated": "The tool is listed twice.",
-    "tool_left_out": "One of the target's tools can't be used and was skipped.",
+    "tool_left_out": "A tool of the toolset's target can't be used and was skipped.",
     "tools_missing": "The agent type needs tools.",
     "tools_unused": "The agent type doesn't use tools.",
-    "tools_unusable": "The target's tools can't be used.",
+    "tools_unusable": "The tools of the toolset's target can't be used.",
     "toolset_unknown": "The toolset doesn't exist.",
     "policy_empty": "The tool policy has no settings.",
     "policy_of_client_tool": "The caller runs the tool, so the policy has no effect.",
@@ -290,7 +290,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "header_reserved": "The header is reserved for the service.",
     "header_repeated": "The header is set twice.",
     "placeholder_in_host": "The URL's host has a placeholder.",
-    "placeholder_unknown": "The tool has no such argument.",
+    "placeholder_unknown": "The placeholder doesn't match any of the tool's arguments.",
     "body_of_get": "A GET request can't have a body.",
     "document_ambiguous": "Exactly one of `document` and `document_url` is needed.",
     "document_too_large": "The OpenAPI document is too large.",
@@ -305,7 +305,4 @@ FINDINGS: Final[Mapping[str, str]] = {
     "reserved": "The name is reserved.",
     "in_collection": "The file belongs to one of the vector store's collections.",
 }
-"""The values of an error detail's ``type``. Other values are field constraints, such as ``greater_than``.
-
-The detail's ``hint`` says what to do.
-"""
+"""The values of an error detail's ``type``. All other values are field constraints, such as ``greater_than``."""

@@ -1,4 +1,4 @@
-"""Error types and bodies, shared by HTTP responses and rejection events, and the exceptions that carry them."""
+"""Errors in HTTP responses and events, and the exceptions that represent them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class ExceededBudget(BaseModel):
 
 
 class ExceededLimit(BaseModel):
-    """A company limit that was reached, named as in `GET /me/`, and the current use."""
+    """A company limit that was reached. `GET /me/` lists all limits by ``name``."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -71,7 +71,7 @@ class ErrorDetail(BaseModel):
 
 _MESSAGES: Final = {
     "missing": "is required",
-    "extra_forbidden": "there is no such field",
+    "extra_forbidden": "isn't a known field",
     **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "must be an object"),
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type", "iterable_type"), "must be a list"),
     "string_type": "must be text",
@@ -109,7 +109,7 @@ def validation_message(error: Mapping[str, Any]) -> str:
 
 
 def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
-    """Converts Pydantic errors to error details with the API's own messages."""
+    """Converts Pydantic errors to error details."""
     return [
         ErrorDetail(loc=list(error["loc"]), type=error["type"], message=validation_message(error), hint=_hint(error))
         for error in errors
@@ -125,7 +125,7 @@ def _hint(error: Any) -> str | None:
 
 
 class ErrorInfo(BaseModel):
-    """The description of an error: the ``error`` object in HTTP responses and in ``….rejected`` events."""
+    """An error in an HTTP response or an event."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -134,7 +134,7 @@ class ErrorInfo(BaseModel):
     details: list[ErrorDetail] | None = None
     correlation_id: str | None = None
     retry_after: int | None = None
-    """The number of seconds to wait. It's sent as the ``Retry-After`` header, not in the HTTP body."""
+    """The number of seconds to wait. HTTP responses have it in the ``Retry-After`` header only."""
 
 
 class ErrorBody(BaseModel):
@@ -241,10 +241,7 @@ class TimedOut(ServiceError):
 
 
 class InternalError(ServiceError):
-    """An unexpected failure of the service.
-
-    ``cause`` is the result of ``cause_of`` for the underlying exception. It's for operators and never sent to callers.
-    """
+    """An unexpected failure. ``cause``, a result of ``cause_of``, is for operators and never sent to callers."""
 
     kind = ErrorKind.INTERNAL
 
@@ -270,10 +267,7 @@ def cause_of(problem: BaseException) -> str:
 
 
 def _location(traceback: TracebackType | None) -> str:
-    """Returns the line that raised the exception.
-
-    If it's in a library, the project's line that led to it comes first.
-    """
+    """Returns the line that raised the exception. Before a library's line, adds the project's line that called it."""
     lines = [(frame.f_globals.get("__name__", "?"), line) for frame, line in walk_tb(traceback)]
     own = [line for line in lines if line[0].startswith(_OWN)]
     places = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
@@ -329,10 +323,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreBusy(StoreUnavailable):
-    """The required locks are held by other transactions.
-
-    Retries must be limited, since a transaction that always deadlocks would otherwise be retried forever.
-    """
+    """Other transactions hold the required locks. Limit retries, since a transaction may deadlock every time."""
 
 
 def _size(size: int) -> str:

@@ -19,10 +19,9 @@ _DEVICES: Final = frozenset(
 
 
 def safe_name(given: str) -> str:
-    """Returns a file name that is safe on every system, at most 240 bytes long.
+    """Returns the last part of a path as a file name that every system accepts, at most 240 bytes long.
 
-    Only the last part of a path is used. Invisible characters are removed, and reserved ones replaced by underscores.
-    Raises ``ValidationFailed`` if nothing is left.
+    Raises ``ValidationFailed`` if the last part has no visible characters.
     """
     last = re.split(r"[/\\]", given)[-1]
     name = _RESERVED.sub("_", unicodedata.normalize("NFC", _INVISIBLE.sub("", last))).strip().rstrip(". ")
@@ -40,7 +39,7 @@ def safe_name(given: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> Iterator[str]:
-    """Yields the names. Names that equal an earlier one, ignoring case, are numbered: ``a.txt``, ``A (2).txt``."""
+    """Yields the names. Numbers names that repeat an earlier name, ignoring case: ``a.txt``, ``A (2).txt``."""
     taken: set[str] = set()
     for name in names:
         stem, dot, extension = name.rpartition(".")
@@ -55,5 +54,5 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
 
 
 def _shortened(text: str, most_bytes: int) -> str:
-    """Truncates text to at most this many bytes of UTF-8, without splitting a character."""
+    """Truncates text to ``most_bytes`` of UTF-8, without splitting a character."""
     return text.encode()[:most_bytes].decode(errors="ignore").rstrip(". ") or "file"

@@ -7,7 +7,7 @@ from typing import Final
 from libs.contracts.errors import UnsupportedMediaType
 
 HEAD_BYTES: Final = 8 * 1024
-"""The number of bytes at the start of a file that are needed to check its signature."""
+"""How many of a file's first bytes are needed to check its signature."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _ENTRY: Final = b"PK\x03\x04"
@@ -54,9 +54,9 @@ def _pdf(head: bytes) -> bool:
 
 
 def _office(folder: str) -> Check:
-    """Returns a check for Office Open XML documents, whose parts are in ``folder``.
+    """Returns a check for Office Open XML documents with parts in ``folder``.
 
-    A document that shows only other folders in its first bytes doesn't match. One that shows no folders at all does.
+    A document also matches if its first bytes contain no folder names.
     """
 
     def check(head: bytes) -> bool:
@@ -67,10 +67,7 @@ def _office(folder: str) -> Check:
 
 
 def _protected(head: bytes) -> bool:
-    """Returns whether the file may be a password-protected document, which its parser then reports.
-
-    Documents in legacy Office formats start with the same bytes, so they're recognized by their content and excluded.
-    """
+    """Returns whether the file may be a password-protected document, rather than one in a legacy Office format."""
     if not head.startswith(_OLE):
         return False
     begins = any(head[place : place + 4] in _OLD_CONTENT for place in range(_SECTOR, len(head), _SECTOR))
@@ -82,7 +79,7 @@ def _office_folders(head: bytes) -> set[str]:
 
 
 def _entries(head: bytes) -> Iterator[str]:
-    """Yields the names of those entries of a ZIP archive whose headers are within the first bytes."""
+    """Yields the names of a ZIP archive's entries whose headers are in ``head``."""
     place = head.find(_ENTRY)
     while place >= 0:
         length = int.from_bytes(head[place + 26 : place + 28], "little")
@@ -120,7 +117,7 @@ TYPES: Final[dict[str, FileType]] = {
 
 
 def type_of(name: str) -> FileType:
-    """Returns the file type for the extension of a name. Raises ``UnsupportedMediaType``."""
+    """Returns the file type for a name's extension. Raises ``UnsupportedMediaType``."""
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     found = TYPES.get(extension)
     if found is None:
@@ -131,12 +128,12 @@ def type_of(name: str) -> FileType:
 
 
 def check_signature(name: str, kind: FileType, head: bytes) -> None:
-    """Raises ``UnsupportedMediaType`` if a file's first bytes don't match its type. The parser checks the rest."""
+    """Raises ``UnsupportedMediaType`` if a file's first bytes don't match its type."""
     if kind.begins(head):
         return
     looks = _looks_like(head)
-    says = f"but looks like {looks}" if looks else "but its content doesn't match"
-    raise UnsupportedMediaType(f"'{name}' has the extension of {kind.content_type}, {says}.")
+    says = f"the file looks like {looks}" if looks else "its content doesn't match"
+    raise UnsupportedMediaType(f"The extension of '{name}' stands for {kind.content_type}, but {says}.")
 
 
 def _looks_like(head: bytes) -> str | None:

@@ -10,20 +10,20 @@ from pydantic_core import ErrorDetails
 from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_field, validation_message
 
 MOST_DETAILS: Final = 50
-# Errors are compared with each other, and a body can contain tens of thousands.
+# Each error is compared with all others, and a body can contain tens of thousands of errors.
 _MOST_ERRORS: Final = 200
 _LONGEST_NAME: Final = 200
 
 
 def required_object(values: Any) -> dict[str, Any]:
-    """Returns the body if it's an object. Otherwise, raises ``ValidationFailed``."""
+    """Returns the body. Raises ``ValidationFailed`` if it isn't an object."""
     if isinstance(values, dict):
         return values
     raise invalid_field([], "the body must be an object", kind="object_type", hint="send named fields in an object")
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
-    """Converts Pydantic's validation errors for a body."""
+    """Converts Pydantic's errors for a body."""
     errors = problem.errors(include_url=False, include_input=False)[:_MOST_ERRORS]
     details = _without_noise([_detail(error, values, model) for error in errors])[:MOST_DETAILS]
     first = details[0]
@@ -48,7 +48,7 @@ def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDe
 
 
 def _location(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
-    """Returns a location in the body. Removes the names of union branches, which Pydantic adds to locations."""
+    """Removes the names of union branches, which Pydantic adds to locations."""
     place = _path(loc, values, missing=kind == "missing")
     while place is None:
         loc = loc[:-1]
@@ -59,7 +59,7 @@ def _location(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | 
 def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: bool = False) -> list[str | int] | None:
     """Returns the parts of a location that exist in the values, or None if the last part doesn't exist.
 
-    ``missing``: the last part is an absent field. ``passed``: the previous part was skipped as a union branch.
+    If ``missing``, the last part is an absent field. If ``passed``, the previous part was skipped as a union branch.
     """
     if not loc:
         return []
@@ -114,13 +114,13 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Returns a hint with the known word that is closest to this one, or None if no word is close."""
+    """Returns a hint with the closest known word, or None if no known word is close."""
     close = difflib.get_close_matches(word[:100], list(known), n=1)
     return f"did you mean '{close[0]}'?" if close else None
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:
-    """Returns the names of the fields at a location: of the body, of an object in it, or of a union's alternative."""
+    """Returns the names of the fields at a location in the body."""
     if issubclass(model, RootModel) and len(loc) == 1:
         for alternative in get_args(model.model_fields["root"].annotation):
             if loc[0] in get_args(alternative.model_fields["type"].annotation):

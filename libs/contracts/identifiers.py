@@ -22,7 +22,7 @@ def new_id() -> str:
 
 
 def is_id(value: str) -> bool:
-    """Returns whether the text has the format of an ID. The API responds with 404 if it doesn't."""
+    """Returns whether the text has the format of an ID."""
     return _UUID.fullmatch(value) is not None
 
 
@@ -34,7 +34,7 @@ def id_of(value: str, thing: str) -> str:
 
 
 def creation_time(value: str) -> datetime | None:
-    """Returns when an ID was created, by its creator's clock, or None if the ID contains no timestamp."""
+    """Returns when an ID was created, or None if the ID contains no timestamp."""
     if not is_id(value) or value[_VERSION] != "7":
         return None
     try:

@@ -56,7 +56,7 @@ PUBLIC_SCOPES: Final = frozenset(
 
 
 class Identity(BaseModel):
-    """An authenticated caller. Scopes are strings and not ``Scope``, since a newer service may send unknown ones."""
+    """An authenticated caller. Scopes are strings, since a newer service may send unknown scopes."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

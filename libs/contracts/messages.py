@@ -1,4 +1,4 @@
-"""Messages on the bus: their envelope, the base classes of commands and events, and the context they're published in.
+"""Messages on the bus: their envelope, and the base classes of commands and events.
 
 The envelope follows CloudEvents 1.0 in Kafka's binary mode: attributes are headers, and the value is only the payload.
 """
@@ -42,21 +42,10 @@ class MalformedEnvelope(ValueError):
     """The headers of a record don't form a valid envelope."""
 
 
-# Every received message creates an envelope, and a frozen class would take two and a half times as long to create.
+# Not frozen, because creating a frozen instance takes two and a half times as long.
 @dataclass(slots=True, kw_only=True)
 class Envelope:
-    """The attributes of a message, which are readable without decoding its value.
-
-    ``subject`` is the ID of the entity that the message is about. ``sequence`` numbers a subject's events from 1. It's
-    0 for commands; deltas repeat the preceding event's number.
-
-    ``identity`` is a command's caller, signed by the gateway, and ``signature`` binds it to this command. Events have
-    neither. ``owner_id`` is the user who can see the event. Users who can read the whole company's data can see it,
-    too. If ``owner_id`` is None, everyone in the company can see the event.
-
-    ``data_ref`` and ``data_hash`` replace a payload that is too large for the bus: a path of the service's internal
-    API, and the SHA-256 of the bytes there.
-    """
+    """A message's CloudEvents attributes. ``asyncapi_headers`` describes each attribute."""
 
     id: str
     type: str
@@ -104,7 +93,7 @@ def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
 
 
 def _checked(fields: dict[str, str]) -> Envelope:
-    """Returns an envelope with these attributes. Raises ``MalformedEnvelope`` if they're incomplete or unreadable."""
+    """Raises ``MalformedEnvelope`` if attributes are missing or invalid."""
     try:
         text = "".join(fields.values())
         sequence = int(fields.pop("sequence", "0"))
@@ -119,7 +108,7 @@ def _checked(fields: dict[str, str]) -> Envelope:
 
 
 class Message(BaseModel):
-    """The payload of a message on the bus. Unknown fields are ignored, so that contracts can gain fields."""
+    """The payload of a message on the bus. Unknown fields are ignored, so that new fields can be added."""
 
     # Tracebacks in logs contain error messages, which would otherwise quote the payload.
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -137,10 +126,7 @@ class Message(BaseModel):
 
 
 class Event(Message):
-    """The base class of events, which are named in the past tense.
-
-    ``type`` is ``aes.<service>.<name>.v<version>``. ``topic`` defaults to the service's events topic.
-    """
+    """An event. ``type`` is ``aes.<service>.<name>.v<version>``. ``topic`` defaults to the service's events topic."""
 
     def __init_subclass__(cls, type: str = "", topic: Topic | None = None) -> None:
         super().__init_subclass__()
@@ -149,11 +135,10 @@ class Event(Message):
 
 
 class Command(Message):
-    """The base class of commands: requests to a service, each of which leads to exactly one terminal event.
+    """A request to a service. It ends with exactly one terminal event: one of the ``outcomes``, or a rejection.
 
-    The terminal event is one of the ``outcomes`` or a rejection. ``type`` and ``topic`` are as for events. ``subject``
-    names the field with the ID of the entity that the command is about. If omitted, the command creates an entity,
-    which gets the command's ID.
+    ``subject`` names the field with the ID of the entity that the command is about. If ``subject`` is omitted, the
+    command creates an entity, which gets the command's ID.
     """
 
     OUTCOMES: ClassVar[tuple[type[Event], ...]] = ()
@@ -183,7 +168,7 @@ class Command(Message):
 
     @classmethod
     def outcome_types(cls) -> frozenset[str]:
-        """Returns the types of the command's terminal events. Each command ends with exactly one of them."""
+        """Returns the types of the command's possible terminal events."""
         return frozenset({cls.rejected_type(), *(outcome.TYPE for outcome in cls.OUTCOMES)})
 
 
@@ -214,11 +199,10 @@ class CommandRejected(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """The tenant, correlation ID, cause and trace of the messages that a unit of work publishes.
+    """The attributes that all messages of a unit of work share.
 
-    ``causation_id`` is the ID of the command or event that started the work. ``traceparent`` defaults to the trace in
-    which the messages are stored. ``owner_id`` is the user who can see the events. Users who can read the whole
-    company's data can see them, too. If ``owner_id`` is None, everyone in the company can see the events.
+    ``causation_id`` is the ID of the command or event that started the work. ``traceparent`` defaults to the current
+    trace. If ``owner_id`` is None, everyone in the company can see the events.
     """
 
     company_id: str
@@ -230,7 +214,7 @@ class MessageContext:
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """The caller of a command, and the context of the resulting events, whose ``causation_id`` is the command's ID."""
+    """The caller of a command, and the context of the resulting events."""
 
     command_id: str
     identity: Identity
@@ -242,13 +226,11 @@ class CommandContext:
 class Draft:
     """An event or command to be recorded in the outbox.
 
-    ``sequence`` is the message's number among those of its subject, from 1. By default, it's allocated under a lock on
-    the subject. ``type`` and ``topic`` are set only for ``….rejected`` events, since all commands
-    share one class for them.
+    ``sequence`` is the message's number within its subject. If ``sequence`` is None, the outbox allocates the number
+    under a lock on the subject. Only ``….rejected`` events need ``type`` and ``topic``, since they share one class.
 
-    ``encoded`` is the payload, if the caller has already encoded it. ``identity`` is the caller on whose behalf a
-    command is sent; events have none. ``cause`` is the exception behind an internal error. It's recorded for operators
-    and never sent.
+    ``encoded`` is the payload, if it's already encoded. ``identity`` is a command's caller. ``cause`` is the exception
+    behind an internal error; it's recorded for operators and never sent.
     """
 
     message: Message
@@ -265,7 +247,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A received event: its envelope and its payload."""
+    """A received event."""
 
     envelope: Envelope
     payload: bytes

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 class StrictModel(BaseModel):
-    """The base class of request bodies. Unknown fields are rejected with an error that names them."""
+    """The base class of request bodies. Unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -16,7 +16,7 @@ def is_origin(text: str) -> bool:
 
 
 def canonical_origin(text: str) -> str:
-    """Normalizes an origin to the form that browsers send. Raises ``ValueError`` for any other text."""
+    """Normalizes an origin to the form that browsers send. Raises ``ValueError`` if the text isn't an origin."""
     match = _ORIGIN.fullmatch(text)
     if match is None or int(match[3] or 0) > _HIGHEST_PORT:
         raise ValueError("must be an origin such as https://example.com, without a path or trailing slash")

@@ -26,10 +26,7 @@ class ListPage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A page of a list. ``next`` is the cursor of the next page, or None on the last page.
-
-    ``total`` is the number of items in the list, at most ``COUNTED``.
-    """
+    """A page of a list. ``next`` is the next page's cursor, or None on the last page."""
 
     items: list[Item]
     total: int
@@ -38,7 +35,7 @@ class Page(Generic[Item]):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Returns the values of the fields that ``ListPage`` declares."""
+        """Returns the values of the fields of ``ListPage``."""
         return {
             "total": self.total,
             "total_is_exact": self.total_is_exact,

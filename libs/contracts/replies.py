@@ -11,9 +11,9 @@ from libs.contracts.models import WireModel, is_none
 
 
 class Usage(WireModel):
-    """A turn's usage. ``seconds`` is the time that the turn was running, excluding time spent waiting.
+    """A turn's usage. ``seconds`` is how long the turn ran, excluding the time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ran. It's ``null`` if the model has no price.
+    ``cost`` is an exact decimal at the model's price when the turn ran, or ``null`` if the model has no price.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -56,8 +56,8 @@ class Attribution(WireModel):
 class ToolCallRecord(WireModel):
     """A tool call of a turn.
 
-    ``status`` is ``completed``, ``failed``, ``unknown`` (its outcome was lost in a crash), or ``requested`` (the turn
-    ended with this call, for the caller to run).
+    ``status`` is ``completed``, ``failed``, ``unknown`` (a crash lost the outcome), or ``requested`` (the turn ended
+    with this call, for the caller to run).
     """
 
     id: str

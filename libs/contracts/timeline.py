@@ -11,11 +11,8 @@ class RecordedEvent:
     """An event in a company's timeline.
 
     ``position`` numbers the company's events without gaps; 0 means that the event isn't numbered yet. ``type`` is the
-    public name, without prefix and version. ``version`` is the version of the payload. ``data`` is the payload's JSON,
-    exactly as published.
-
-    ``owner_id`` is the user who can see the event. Holders of ``company:read`` can see it, too. If ``owner_id`` is
-    None, everyone in the company can see the event.
+    public name, such as ``turn.completed``. ``version`` is the payload's version. ``data`` is the payload as published.
+    If ``owner_id`` is None, everyone in the company can see the event.
     """
 
     position: int = 0
@@ -35,7 +32,7 @@ class RecordedEvent:
     data: bytes
 
     def to_json(self) -> bytes:
-        """Returns the event as JSON, in the format of the API."""
+        """Returns the event as JSON, in the API's format."""
         fields: dict[str, Any] = {
             "id": self.id,
             "position": self.position,
@@ -51,7 +48,6 @@ class RecordedEvent:
             fields["session_id"] = self.session_id
         if self.turn_id is not None:
             fields["turn_id"] = self.turn_id
-        # The payload is inserted byte for byte as published.
         return to_json(fields)[:-1] + b',"data":' + self.data + b"}"
 
 
@@ -62,9 +58,8 @@ EVENT_FIELDS: Final = tuple(field.name for field in fields(RecordedEvent) if fie
 class TimelineFilter:
     """A filter for the events that a reader has requested and can see. A criterion that is None is ignored.
 
-    ``types`` contains names, or prefixes that end in ``*``; an event must match one of them. ``visible_to`` is the user
-    who reads. Unless ``visible_to`` is None, as it is for holders of ``company:read``, events of other users' private
-    sessions are excluded.
+    ``types`` contains names, or prefixes that end in ``*``; an event must match one of them. If ``visible_to`` is a
+    user's ID, events that only other users can see are excluded.
     """
 
     company_id: str

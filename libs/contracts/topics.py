@@ -7,8 +7,8 @@ from typing import Final
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
-# All events topics have the same number of partitions, so a key has the same partition number in each. A consumer that
-# reads this partition of all topics therefore receives all events of the key.
+# All events topics have the same number of partitions, so a key has the same partition number in each of them. A
+# consumer that is assigned this partition number of all topics receives all events of the key.
 _EVENTS_PARTITIONS: Final = 6
 
 
@@ -24,9 +24,9 @@ class TopicKind(StrEnum):
 class Topic:
     """A topic of the bus. ``retention_ms`` and ``segment_ms`` are in milliseconds.
 
-    ``consumers`` contains the services that read the topic in a consumer group. Each of them has a dead-letter topic
-    for it. ``tailed_by`` contains the services that read the topic without a group and skip unreadable messages. The
-    number of partitions of a live topic never changes, since keys would move to other partitions and lose their order.
+    ``consumers`` are the services that read the topic in a consumer group, with a dead-letter topic each.
+    ``tailed_by`` are the services that read the topic without a group and skip unreadable messages. Never change the
+    number of ``partitions``: keys would move to other partitions and lose their order.
     """
 
     name: str
@@ -124,7 +124,7 @@ EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind
 
 
 def topic_of(owner: str, kind: TopicKind) -> Topic:
-    """Returns the commands or events topic of a service. Raises ``LookupError`` if ``TOPICS`` has no such topic."""
+    """Returns the commands or events topic of a service. Raises ``LookupError`` if the service doesn't have one."""
     for topic in TOPICS:
         if (topic.owner, topic.kind) == (owner, kind):
             return topic
@@ -136,7 +136,7 @@ def dead_letter_name(topic: str, consumer: str) -> str:
 
 
 def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
-    """Returns the topic for messages that the consumer couldn't process. Operators inspect and replay them there."""
+    """Returns the topic for messages that the consumer couldn't process."""
     return Topic(
         name=dead_letter_name(topic.name, consumer),
         kind=TopicKind.DEAD_LETTERS,

@@ -9,7 +9,7 @@ from libs.contracts.timestamps import Timestamp
 class LimitOfCompany(BaseModel):
     """A company limit. `limit` is `null` if there's no limit.
 
-    `used` is `null` while the service that counts it is unavailable.
+    `used` is `null` while the service that counts the usage is unavailable.
     """
 
     limit: int | None

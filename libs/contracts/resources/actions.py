@@ -12,7 +12,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class OpenAction(RequiredAction):
-    """An open action in ``GET /actions/``, with the turn that is waiting for it."""
+    """An open action, with the turn that is waiting for it."""
 
     session_id: str
     turn_id: str

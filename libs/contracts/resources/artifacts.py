@@ -14,7 +14,7 @@ ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
 ProcessingStatus = Literal["pending", "ready", "failed"]
 ArtifactOrigin = Literal["uploaded", "generated"]
 BYTES_MISSING: Final = "bytes_missing"
-"""The error detail's type if an artifact's content is lost. An unreachable store leads to a different error."""
+"""The error detail's type if an artifact's content is lost."""
 
 
 class ArtifactRecord(BaseModel):
@@ -117,7 +117,7 @@ class ArtifactText(BaseModel):
 
 
 class ArtifactSearchBody(StrictModel):
-    """A search in all documents of a session, or only in those with these ``artifact_ids``."""
+    """A search in a session's documents, or only in those listed in ``artifact_ids``."""
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     artifact_ids: Annotated[list[str], Field(max_length=10_000)] | None = None
@@ -143,7 +143,7 @@ class ArtifactPassages(BaseModel):
 
 
 class ArtifactLinkBody(StrictModel):
-    """A download link of an artifact, which may have expired."""
+    """A download link of an artifact, even an expired one."""
 
     url: Annotated[str, Field(min_length=1, max_length=4000)]
 
@@ -155,7 +155,7 @@ class ArtifactUploaded(Event, type="aes.artifacts.artifact.uploaded.v1"):
 
 
 class ArtifactEvent(Event):
-    """An event about an artifact. The artifact is its subject."""
+    """An event whose subject is an artifact."""
 
     artifact_id: str
     session_id: str
@@ -204,7 +204,7 @@ class ArtifactDeleted(ArtifactEvent, type="aes.artifacts.artifact.deleted.v1"):
 
 
 class ArtifactIndexEvent(Event):
-    """An event about indexing an artifact. The artifact is its subject."""
+    """An event about the indexing of an artifact, which is the event's subject."""
 
     artifact_id: str
     session_id: str

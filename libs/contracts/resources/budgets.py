@@ -28,7 +28,7 @@ def _amount(text: str) -> str:
         raise ValueError("must be a decimal, such as 12.50") from None
     exponent = amount.as_tuple().exponent
     if not isinstance(exponent, int) or not 0 < amount <= _HIGHEST or -exponent > _PLACES:
-        raise ValueError(f"must be above 0, at most {_HIGHEST:,}, with up to {_PLACES} decimal places")
+        raise ValueError(f"must be above 0 and at most {_HIGHEST:,}, and have at most {_PLACES} decimal places")
     return decimal_text(amount)
 
 
@@ -74,7 +74,7 @@ class CreateBudgetBody(StrictModel):
 class UpdateBudgetBody(StrictModel):
     """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values.
 
-    Setting ``cost`` clears ``tokens`` and vice versa.
+    Setting ``cost`` clears ``tokens``, and vice versa.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a higher limit": {"cost": "400", "warning_percent": 90}}
@@ -192,9 +192,9 @@ class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
 
 
 class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Create a budget for the tokens or cost of turns of the company, a user or a key. Its ID is the command's ID.
+    """Create a budget for a company, a user or a key. The budget's ID is the command's ID.
 
-    ``used`` is the usage so far in the day or month that started at ``period_started_at``. Later periods ignore it.
+    ``used`` is the usage so far in the period that started at ``period_started_at``. Later periods ignore ``used``.
     ``owner_id`` is the budget's user or the owner of its key; it's empty for the company's budgets.
     """
 

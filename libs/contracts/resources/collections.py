@@ -84,10 +84,7 @@ class CollectionFilesBody(StrictModel):
 
 
 class CollectionFilesReply(BaseModel):
-    """The results by file. ``added`` and ``failed`` are counts.
-
-    Files that are already in the collection count as neither.
-    """
+    """The result for each file. ``added`` and ``failed`` don't count files that were already in the collection."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one file": {

@@ -60,7 +60,7 @@ class CreateConnectionBody(StrictModel):
         " also the maximum.",
     )
     expires_at: Moment | None = Field(
-        default=None, description="A future time at which the key expires. By default, it doesn't expire."
+        default=None, description="A future time at which the key expires. By default, the key doesn't expire."
     )
 
     @model_validator(mode="after")

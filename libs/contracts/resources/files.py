@@ -84,9 +84,9 @@ class UploadedFiles(BaseModel):
 
 
 class BulkParameters(StrictModel):
-    """Parameters of a bulk operation. ``update_tags`` requires ``tags``, which replace all tags of the files.
+    """Parameters of a bulk operation: ``tags`` for ``update_tags``, ``status`` for ``change_status``.
 
-    ``change_status`` requires ``status``.
+    ``tags`` replace all tags of the files.
     """
 
     tags: list[Tag] | None = Field(default=None, max_length=100)
@@ -195,7 +195,7 @@ class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDel
 
 
 class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,), subject="file_id"):
-    """Copy an artifact to a new file with the ID ``file_id``. The content comes from the artifacts service."""
+    """Copy an artifact to a new file with the ID ``file_id``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a table": {

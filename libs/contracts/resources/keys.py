@@ -11,7 +11,7 @@ from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
-# At least as long as gateways cache keys, since they accept a cached key.
+# At least as long as gateways cache keys, since they accept cached keys.
 SHORTEST_GRACE_SECONDS: Final = 60
 LONGEST_GRACE_SECONDS: Final = 30 * 24 * 3600
 
@@ -46,7 +46,7 @@ class RotateKeyBody(StrictModel):
     EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
     expires_at: Moment | None = Field(
-        default=None, description="When the new key expires. By default, it gets the same lifetime as the old key."
+        default=None, description="When the new key expires. By default, the new key gets the old key's lifetime."
     )
     grace_seconds: int = Field(
         default=86_400,

@@ -282,7 +282,7 @@ class KnowledgeBaseDeleted(Event, type="aes.ingestion.knowledge_base.deleted.v1"
 
 
 class RunEvent(Event):
-    """An event about an ingestion. Its subject is the knowledge base."""
+    """An event about an ingestion. The event's subject is the knowledge base."""
 
     knowledge_base_id: str
     ingestion_id: str
@@ -366,8 +366,8 @@ class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.
 class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.failed.v1"):
     """An ingestion ended with at least one failed file. The other files are searchable.
 
-    A ``conflict_error`` means that the ingestion was abandoned: one with different settings replaced it, or the
-    knowledge base was deleted.
+    A ``conflict_error`` means that the ingestion was abandoned, because an ingestion with different settings replaced
+    it or the knowledge base was deleted.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

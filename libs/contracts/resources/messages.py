@@ -94,10 +94,9 @@ class SaidFile(FileBlock):
 
 
 class HistoryMessage(WireModel):
-    """A message that a caller adds to the history of a session.
+    """A message that a caller adds to a session's history.
 
-    An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
-    ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message contains the result of the call ``tool_call_id``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"user message": {"role": "user", "content": "When does the ferry leave?"}}
@@ -119,8 +118,7 @@ class GivenToolCall(StrictModel):
 class GivenMessage(StrictModel):
     """A message in an imported conversation.
 
-    An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
-    ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message contains the result of the call ``tool_call_id``.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -146,7 +144,7 @@ class GivenHistory(StrictModel):
 class Message(WireModel):
     """A message in the session's history. ``content`` is the combined text of ``content_blocks``.
 
-    In imported histories, a message with the role ``tool`` is the result of a tool call; its ``content`` is the output.
+    In imported histories, the ``content`` of a message with the role ``tool`` is a tool call's output.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

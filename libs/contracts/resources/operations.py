@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class Replica(BaseModel):
-    """A process of a service. ``reason`` is what it's waiting for, or why it couldn't be queried."""
+    """A process of a service. ``reason`` says what the process is waiting for, or why it couldn't be queried."""
 
     address: str
     status: Literal["ready", "not ready", "unreachable"]
@@ -91,7 +91,7 @@ class DeadLetterCause(BaseModel):
 
 
 class DeadLetter(BaseModel):
-    """A message that its consumer couldn't process. ``replayed`` is true once it has been sent again."""
+    """A message that a consumer couldn't process. ``replayed`` is true once the message has been sent again."""
 
     id: str
     topic: str
@@ -131,7 +131,7 @@ class DeadLetterList(BaseModel):
 class DeadLetterPayload(BaseModel):
     """The payload of a dead-lettered message. ``value`` is JSON without secrets.
 
-    If it's hidden, ``value`` is ``null`` and ``note`` explains why.
+    If the payload is hidden, ``value`` is ``null`` and ``note`` explains why.
     """
 
     value: Any
@@ -148,10 +148,7 @@ class DeadLetterDetail(DeadLetter):
 
 
 class ReplayResult(BaseModel):
-    """A replayed message.
-
-    If ``repeated`` is true, the message had already been replayed, and this request sent nothing.
-    """
+    """A replayed message. If ``repeated`` is true, an earlier request had already replayed the message."""
 
     dead_letter: DeadLetter
     repeated: bool

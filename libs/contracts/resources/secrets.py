@@ -14,10 +14,7 @@ NAME_PATTERN: Final = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 
 
 def secret_place(company_id: str, name: str) -> str:
-    """Returns the context that a secret's ciphertext is bound to.
-
-    The ciphertext can't be decrypted in any other context.
-    """
+    """Returns the only context in which a secret's ciphertext can be decrypted."""
     return f"secrets/{company_id}/{name}"
 
 

@@ -153,16 +153,16 @@ class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
-    """A session was deleted with its history. If you store data about the session, delete it, too."""
+    """A session was deleted with its history. Delete any data that you store about the session, too."""
 
     session_id: str
 
 
 class SessionBeginning(WireModel):
-    """The settings of a new session: its validated and normalized agent configuration, and its initial messages.
+    """The validated settings of a new session. ``messages`` precede the first turn.
 
-    ``messages`` precede the first turn. Sessions that aren't ``listed`` don't appear in lists but can be read by ID.
-    ``expires_after`` is the session's lifetime in seconds. The session isn't deleted while a turn is queued or running.
+    Sessions that aren't ``listed`` don't appear in lists but can be read by ID. ``expires_after`` is the session's
+    lifetime in seconds. A session isn't deleted while one of its turns is queued or running.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -48,9 +48,9 @@ class CallSettings(_CallSettings, StrictModel):
 
 
 class _Body(CallSettings):
-    """The common fields of toolsets. Call settings apply to every tool that doesn't override them.
+    """The common fields of toolsets. ``description`` is for human readers.
 
-    ``description`` is for human readers. ``tool_settings`` overrides call settings by tool name.
+    Call settings apply to every tool. ``tool_settings`` overrides them by tool name.
     """
 
     name: ToolsetName
@@ -195,9 +195,8 @@ class ConnectedTool(ToolsetTool):
 class ConnectedToolset(BaseModel):
     """Internal: a version of a toolset, as the runtime gets it for turns, discovery and test calls.
 
-    ``config`` contains the fields of the toolset's body except the name and type. ``document`` is included only for
-    discovery, since calls use the tools' bindings. ``secrets`` contains, by name, the base64 ciphertexts of the secrets
-    used in headers, bound to ``secret_place``. Secrets that don't exist are omitted.
+    ``config`` is the toolset's body without the name and type; only discovery gets the ``document``. ``secrets`` are
+    the base64 ciphertexts of the secrets used in headers, by name. Secrets that don't exist are omitted.
     """
 
     name: str
@@ -215,7 +214,7 @@ class ConnectedToolsets(BaseModel):
 
 
 class LeftOutTool(BaseModel):
-    """Internal: a tool that was skipped, and the reason why it can't be used. The reason may be an invalid name."""
+    """Internal: a tool that can't be used and was skipped, and the reason. ``name`` may be invalid."""
 
     name: str
     reason: str
@@ -226,10 +225,7 @@ class LeftOutTool(BaseModel):
 
 
 class DiscoveredTools(BaseModel):
-    """Internal: the tools that a target offers or that an OpenAPI document describes.
-
-    Their settings are the target's defaults. The registry overrides them with the toolset's settings.
-    """
+    """Internal: the tools that a target offers or that an OpenAPI document describes, with the target's defaults."""
 
     tools: list[ConnectedTool]
     left_out: list[LeftOutTool] = []
@@ -261,7 +257,7 @@ class CallToolReply(BaseModel):
 
 
 class _Toolset(_CallSettings):
-    """A version of a toolset. ``refreshed_at`` is the time when its tools were last fetched.
+    """A version of a toolset. Its tools were last fetched at ``refreshed_at``.
 
     ``warnings`` lists tools of the target that can't be used and were skipped.
     """

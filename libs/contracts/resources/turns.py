@@ -82,7 +82,7 @@ class TurnOptions(ModelSettings):
 
     @property
     def change_something(self) -> bool:
-        """Returns whether any option affects the execution of the turn. Metadata doesn't."""
+        """Returns whether any option except ``metadata`` is set."""
         return any(value is not None for name, value in self if name != "metadata")
 
 
@@ -132,7 +132,7 @@ class RequiredAction(WireModel):
 
 
 class BlockedBy(WireModel):
-    """The waiting turn that blocks a queued one, and the actions that it requires."""
+    """A waiting turn that blocks a queued turn, and the open actions of the waiting turn."""
 
     turn_id: str
     required_actions: list[RequiredAction] = []
@@ -141,8 +141,8 @@ class BlockedBy(WireModel):
 class TurnAccepted(WireModel):
     """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
 
-    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that this one
-    is queued behind, if any.
+    If the turn is waiting, ``required_actions`` are its open actions. If the turn is queued behind a waiting turn,
+    ``blocked_by`` is the waiting turn.
     """
 
     success: bool = True
@@ -232,9 +232,9 @@ class TurnCancelledReply(BaseModel):
 
 
 class WatchedTurn(WireModel):
-    """Internal: a turn whose text is being streamed. ``sequence`` is the number of its latest event.
+    """Internal: a turn whose text is being streamed. ``sequence`` is the number of the turn's latest event.
 
-    ``texts`` contains the text of each recorded step that requested tools, by step number. Empty texts are omitted.
+    ``texts`` contains the non-empty text of each recorded step that requested tools, by step number.
     """
 
     status: TurnStatus
@@ -243,7 +243,7 @@ class WatchedTurn(WireModel):
 
 
 class TurnEvent(Event):
-    """An event about a turn. Its subject is the turn."""
+    """An event whose subject is a turn."""
 
     session_id: str
     turn_id: str
@@ -477,10 +477,9 @@ SESSION_MOVED_ON: Final = "session_moved_on"
 
 
 class ClientCalls(WireModel):
-    """Settings for callers that keep the conversation themselves.
+    """Settings for callers that keep the conversation themselves. The turn ends at client tool calls and doesn't wait.
 
-    The turn ends with client tool calls and doesn't wait. ``answered`` contains the calls of earlier turns and their
-    results. These messages follow the turn's own message.
+    ``answered`` contains the calls of earlier turns and their results. These messages follow the turn's own message.
     """
 
     answered: list[HistoryMessage] = []
@@ -489,13 +488,12 @@ class ClientCalls(WireModel):
 class TurnRequest(WireModel):
     """The caller's request for a turn, apart from the message.
 
-    The request is stored with the turn, without fields that have their default values. So defaults must never change.
+    Fields with default values aren't stored, so defaults must never change.
 
-    ``stream`` publishes the reply's text as deltas. ``options`` override the agent's settings. Without
-    ``client_calls``, the turn waits for the results of client tools. ``position`` is the expected number of the turn in
-    the session, from 0. If it doesn't match, the command is rejected as a conflict (``session_moved_on``). With
-    ``whole_history``, a turn fails if the conversation exceeds the model's context (``context_length_exceeded``).
-    Without it, the oldest messages are dropped with a warning.
+    ``stream`` publishes the reply's text as deltas. Without ``client_calls``, the turn waits for the results of client
+    tools. ``position`` is the expected number of the turn in the session, from 0. If the number is different, the
+    command is rejected as a conflict (``session_moved_on``). If the conversation exceeds the model's context, a turn
+    with ``whole_history`` fails (``context_length_exceeded``). Any other turn drops the oldest messages with a warning.
     """
 
     stream: bool = False
@@ -508,7 +506,7 @@ class TurnRequest(WireModel):
 class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS, subject="session_id"):
     """Add a message to a session and generate a reply. The turn's ID is the command's ID.
 
-    ``begins`` contains the settings with which the session is created if it doesn't exist.
+    If the session doesn't exist, it's created with the settings in ``begins``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"with deltas": {"content": "What is 17 * 23?", "request": {"stream": True}}}

@@ -22,7 +22,7 @@ _EVENT_TYPE: Final = r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?"
 
 
 def _recorded_types() -> set[str]:
-    """Returns the types of all events and rejections. All resources must be imported first."""
+    """Returns the types of all events and rejections. Import all resources first."""
     events = {name for name, event in event_models().items() if event.TOPIC.kind is TopicKind.EVENTS}
     rejections = {command.rejected_type() for command in command_models().values()}
     return set(map(public_name, events | rejections))
@@ -31,7 +31,7 @@ def _recorded_types() -> set[str]:
 def _event_type(text: str) -> str:
     known = _recorded_types()
     if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
-        message = "must be an event type such as turn.completed, or a prefix of one that ends in *"
+        message = "must be an event type such as turn.completed, or a prefix such as turn.*"
         hint = did_you_mean(text, sorted(known))
         raise PydanticCustomError("value_error", message, {"hint": hint} if hint else None)
     return text
@@ -112,8 +112,7 @@ class RotateWebhookBody(StrictModel):
 
 
 class Webhook(BaseModel):
-    """A webhook. If it's ``company_wide``, it also receives events of all users' private sessions, because its creator
-    can see them.
+    """A webhook. If ``company_wide``, it also receives the events of all users' private sessions.
 
     ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """
@@ -180,10 +179,7 @@ class DeliveryPage(ListPage):
 
 
 def secret_place(webhook_id: str, secret_id: str) -> str:
-    """Returns the context that a signing secret's ciphertext is bound to.
-
-    The ciphertext can't be decrypted in any other context.
-    """
+    """Returns the only context in which a signing secret's ciphertext can be decrypted."""
     return f"webhook_secrets/{webhook_id}/{secret_id}"
 
 
@@ -273,7 +269,7 @@ class SealedSecret(BaseModel):
 
 
 class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(WebhookCreated,)):
-    """Create a webhook that receives new events of these types. Its ID is the command's ID."""
+    """Create a webhook that receives new events of these types. The webhook's ID is the command's ID."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "finished turns": {

@@ -48,7 +48,7 @@ class Body(BaseModel, extra="forbid", strict=True):
     ("given", "message"),
     [
         ({}, "is required"),
-        ({"nedeed": 1}, "there is no such field"),
+        ({"nedeed": 1}, "isn't a known field"),
         ({"number": "1"}, "must be a whole number"),
         ({"number": 0}, "must be greater than or equal to 1"),
         ({"share": "1"}, "must be a number"),
