@@ -1,4 +1,4 @@
-"""Reads and compresses the files of the studio and the widget once, and versions them by a hash of all files."""
+"""Reads and compresses the files of the studio and the widget, and versions them by a hash of all files."""
 
 import gzip
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, Final
 FOLDER: Final = Path(__file__).parent
 PREFIX: Final = "/studio"
 NO_PAGE: Final = "*"
-"""Represents all addresses without a page of their own."""
+"""Represents all addresses without a separate page."""
 _MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -33,7 +33,7 @@ _WIDGET_RULES: Final = "widget/rules.js"
 _STYLE_ORDER: Final = ("vendor/", "studio/styles/tokens", "studio/styles/base")
 _WIDGET_STYLES: Final = (*_STYLE_ORDER[1:], "chat/", _WIDGET)
 _COMMENT: Final = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/)$", re.DOTALL | re.MULTILINE)
-"""Matches a comment on lines of its own."""
+"""Matches a comment on separate lines."""
 _CSS_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CSS_SPACE: Final = re.compile(r"\s*([{};,]|(?<=\w:)|\s)\s*")
 
@@ -48,10 +48,9 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """The studio's document, its security policy, and its assets by path below ``/studio/assets/<version>/``.
+    """The studio's documents, security policy and assets. ``assets``: by path below ``/studio/assets/<version>/``.
 
-    ``pages``: the document for each first part of an address, which determines the modules to preload. ``widget``: the
-    script that other pages embed, which loads the rest of the chat from the assets.
+    ``pages``: the document for each first part of an address. ``widget``: the script that other websites embed.
     """
 
     pages: Mapping[str, Asset]
@@ -63,7 +62,7 @@ class Studio:
 
 @cache
 def load() -> Studio:
-    """Reads and prepares all files. Raises ``OSError`` if they aren't packaged."""
+    """Reads and prepares all files. Raises ``OSError`` if the files aren't packaged."""
     files = {
         file.relative_to(FOLDER).as_posix(): file.read_bytes()
         for file in sorted(FOLDER.rglob("*"))
@@ -94,7 +93,7 @@ def load() -> Studio:
 
 
 def vendored() -> list[dict[str, Any]]:
-    """Returns the third-party packages: their names, versions, licenses, files with hashes, and import names."""
+    """Returns the manifest's entries for the third-party packages."""
     packages: list[dict[str, Any]] = json.loads((FOLDER / "vendor/manifest.json").read_text())["packages"]
     return packages
 
@@ -112,7 +111,7 @@ def _module_of(rules: bytes) -> bytes:
 
 
 def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Replaces package names in imports with paths, so that pages need no import map, and strips comments.
+    """Replaces package names in imports with paths, because pages have no import map, and removes comments.
 
     Keeps line numbers, so that errors in the browser match the source.
     """
@@ -153,7 +152,7 @@ def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
-    """Returns these modules and all that they import, directly or indirectly, nearest first."""
+    """Returns the modules and everything that they import, directly or indirectly, nearest first."""
     found = list(roots)
     for path in found:
         found += [imported for imported in dict.fromkeys(imports[path]) if imported not in found]
@@ -163,7 +162,7 @@ def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> l
 def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset:
     """Returns the document. An inline script sets the theme, so that the first paint waits only for the styles.
 
-    The document preloads the modules, because a browser discovers a module only after it has loaded the importing one.
+    Preloads the modules, because a browser discovers a module only after loading the importing module.
     """
     head = (
         f"<script>{theme}</script>",
@@ -176,10 +175,7 @@ def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset
 
 
 def _style_order(path: str) -> tuple[int, str]:
-    """Returns the sort key of a style sheet.
-
-    Later rules win, so the order is vendored styles, tokens, elements, and parts.
-    """
+    """Returns a style sheet's sort key. Later rules win, so styles of parts come last."""
     rank = next((rank for rank, start in enumerate(_STYLE_ORDER) if path.startswith(start)), len(_STYLE_ORDER))
     return rank, path
 

@@ -1,7 +1,4 @@
-"""Lets operators manage companies, users and keys directly in the gateway's database.
-
-The resulting events are stored in the outbox, from which a running gateway publishes them.
-"""
+"""Lets operators manage companies, users and keys directly in the gateway's database."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -44,7 +41,7 @@ _ADD_USER: Final = (
 
 
 class Administration:
-    """Manages companies, users and keys for an operator. Companies and users are given by name or ID."""
+    """Manages companies, users and keys. Companies and users can be given by name or ID."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,7 +52,7 @@ class Administration:
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
         """Creates a company. Raises ``Conflict`` if the name is already in use.
 
-        ``rate_limit``: the default for its keys, in requests per minute, or None for no limit.
+        ``rate_limit``: requests per minute for each new key, or None for no limit.
         """
         company = Company(id=new_id(), name=_name(name), rate_limit=rate_limit, created_at=_now())
         await self._add(
@@ -69,7 +66,7 @@ class Administration:
     async def company(self, company: str) -> Company:
         rows = await self._database.records(f"{_COMPANIES} WHERE {_column(company)} = %s", (company,))
         if not rows:
-            raise NotFound(f"There is no company '{company}'. List all companies with 'aes companies list'.")
+            raise NotFound(f"The company '{company}' doesn't exist. List all companies with 'aes companies list'.")
         return Company(**rows[0])
 
     async def create_user(self, company: str, name: str) -> User:
@@ -89,7 +86,7 @@ class Administration:
         owner = await self.company(company)
         rows = await self._database.records(f"{_USERS} AND {_column(user)} = %s", (owner.id, user))
         if not rows:
-            raise NotFound(f"There is no user '{user}' in the company '{owner.name}'.")
+            raise NotFound(f"The company '{owner.name}' doesn't have a user '{user}'.")
         return User(**rows[0])
 
     async def create_key(
@@ -102,10 +99,7 @@ class Administration:
         name: str = "",
         rate_limit: int | None = None,
     ) -> IssuedKey:
-        """Creates a key for a user. The key never expires unless ``expires_at`` is set.
-
-        ``rate_limit`` defaults to that of the company.
-        """
+        """Creates a key, which never expires by default. ``rate_limit`` defaults to the company's limit."""
         unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:
             raise ValidationFailed(f"Unknown scopes: {', '.join(unknown)}.")
@@ -135,13 +129,11 @@ class Administration:
     async def key(self, key_id: str) -> ApiKey:
         found = await self._store.find_by_id(key_id) if is_id(key_id) else None
         if found is None:
-            raise NotFound(f"There is no API key '{key_id}'.")
+            raise NotFound(f"The API key '{key_id}' doesn't exist.")
         return found.key
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
-        """Replaces a key. The old one stays valid for the grace period. Raises ``Conflict`` if the key can't be
-        rotated.
-        """
+        """Replaces a key. The old key stays valid for ``grace_seconds``. Raises ``Conflict`` for an invalid key."""
         write = await self._write_to(key_id)
         return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 
@@ -158,10 +150,7 @@ class Administration:
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 
     async def grant_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
-        """Replaces a key's scopes.
-
-        Gateways that have cached the key apply the change when their cache entry expires.
-        """
+        """Replaces a key's scopes. Gateways apply the change when their cached copy of the key expires."""
         await self._store.change_scopes(key, scopes)
 
     async def _add(self, statement: str, values: dict[str, Any], taken: str) -> None:
@@ -187,11 +176,10 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 
 
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
-    """Returns the secret of a key for the development company, and creates the key if necessary.
+    """Returns the secret of a key for the development company. Creates the key unless ``existing`` is valid.
 
-    The key has all scopes, including installation scopes, and neither a rate limit nor an expiry. If ``existing`` is
-    still valid, it's returned, and the key gains any scopes that an upgrade introduced. The caller must store the
-    result.
+    The key has all scopes and neither a rate limit nor an expiry. A development key from an older release gains the
+    scopes that it lacks.
     """
     async with administration(database_url) as gateway:
         key = await gateway.valid_key(existing) if existing is not None else None
@@ -220,7 +208,7 @@ def _name(text: str) -> str:
 
 
 def _write(company_id: str, user_id: str = "operator") -> Write:
-    """Returns a write by an operator, who may change anything in the company and rotate any of its keys."""
+    """Returns a write by an operator, who may change anything in the company."""
     identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=OPERATOR_SCOPES)
     return Write(identity=identity, correlation_id=new_id())
 

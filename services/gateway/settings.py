@@ -53,7 +53,7 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
         return self
 
     def replica_addresses(self) -> list[tuple[str, str]]:
-        """Returns the addresses of all processes, each with its service, which may have several processes."""
+        """Returns a service and a base URL for each known address. A service can have several addresses."""
         known = {**self.addresses()}
         if not known["gateway"] and self.port:
             known["gateway"] = f"http://127.0.0.1:{self.port}"

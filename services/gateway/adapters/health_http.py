@@ -21,8 +21,7 @@ _LONGEST_REASON: Final = 1000
 async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Mapping[str, Sequence[Replica]]:
     """Asks every process for its health, and returns the results by service.
 
-    ``addresses`` pairs each service with the base URL of its processes. If a host name resolves to several addresses,
-    as for a scaled container, each address is asked.
+    ``addresses``: pairs of a service and a base URL. If a URL's host name has several addresses, each is asked.
     """
     found = await asyncio.gather(*(_behind(service, url) for service, url in addresses))
     by_service: defaultdict[str, list[Replica]] = defaultdict(list)
@@ -55,9 +54,7 @@ async def _ask(service: str, url: str) -> Replica:
 
 
 async def _targets(url: str) -> Sequence[str]:
-    """Returns one URL per address of the host. An HTTPS URL is returned unchanged, because the server's certificate
-    covers only the host name.
-    """
+    """Returns a URL per address of an HTTP host. HTTPS URLs are kept, because certificates cover only host names."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         return [url]

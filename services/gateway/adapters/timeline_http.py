@@ -17,10 +17,7 @@ _NARROWED: Final = ("correlation_id", "session_id", "turn_id")
 
 
 class HttpTimeline:
-    """Reads events on behalf of a user or a company.
-
-    Every method raises ``ServiceUnavailable`` if the timeline service doesn't respond.
-    """
+    """Reads events. Every method raises ``ServiceUnavailable`` if the timeline service doesn't respond."""
 
     def __init__(self, upstreams: UpstreamClient) -> None:
         self._upstreams = upstreams
@@ -54,7 +51,7 @@ class HttpTimeline:
 
 
 def _reader(company_id: str, user_id: str | None = None) -> Identity:
-    """Returns an identity that sees one user's events or, without a user, those of the whole company."""
+    """Returns an identity that sees the user's events or, without a user, the whole company's events."""
     scopes = frozenset[str]() if user_id is not None else frozenset({Scope.COMPANY_READ})
     return Identity(company_id=company_id, user_id=user_id or "gateway", key_id="gateway", scopes=scopes)
 

@@ -46,7 +46,7 @@ class User:
 class ApiKey:
     """An API key without its secret. ``rate_limit``: requests per minute, or None for no limit.
 
-    A key that has been rotated has a ``successor_id``, and expires at the end of the grace period.
+    ``successor_id``: the key that replaced this one in a rotation.
     """
 
     id: str
@@ -69,7 +69,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOwner:
-    """An API key, together with the names of its company and user."""
+    """An API key, and the names of its company and user."""
 
     key: ApiKey
     company_name: str
@@ -101,13 +101,13 @@ def is_secret(text: str) -> bool:
 
 
 def has_form(text: str) -> bool:
-    """Returns whether the string looks like an API key. If not, it's rejected without a database query."""
+    """Returns whether the string looks like an API key."""
     return _FORM.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGrant:
-    """The rights of a bearer token: a subset of its key's current scopes, until the token or its key expires."""
+    """What a bearer token allows. Scopes that the key no longer has don't count."""
 
     key_id: str
     scopes: frozenset[str]
@@ -115,18 +115,15 @@ class TokenGrant:
 
 
 def check_scopes(wanted: frozenset[str], own: frozenset[str], refusal: str) -> None:
-    """Raises ``PermissionDenied`` if callers try to grant scopes that they lack.
-
-    The message starts with ``refusal``.
-    """
+    """Raises ``PermissionDenied`` for scopes that the caller lacks. The message starts with ``refusal``."""
     if beyond := sorted(wanted - own):
         raise PermissionDenied(f"{refusal}: {', '.join(beyond)}.")
 
 
 def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | None:
-    """Returns the rate limit of a new credential: ``wanted``, or else its creator's ``own`` limit.
+    """Returns the rate limit of a new credential, which defaults to its creator's ``own`` limit.
 
-    Raises ``PermissionDenied`` for a limit above the creator's. The message starts with ``refusal``.
+    Raises ``PermissionDenied``, with a message that starts with ``refusal``, for a higher limit.
     """
     if own is not None and wanted is not None and wanted > own:
         raise PermissionDenied(f"{refusal}: {own} requests per minute.")
@@ -147,10 +144,9 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The authenticated caller of a request. Requests with the same key share one cached object.
+    """The authenticated caller of a request.
 
-    ``expires_at`` is that of the key or bearer token, and ``rate_limit`` that of the key. ``public`` is set for anyone
-    who opens a web page that contains a public key.
+    ``expires_at``: when the key or bearer token expires. ``public``: set for callers with a public key.
     """
 
     identity: Identity

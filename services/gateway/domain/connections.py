@@ -31,7 +31,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOwner:
-    """A connection, together with the names of its company and user."""
+    """A connection, and the names of its company and user."""
 
     connection: Connection
     company_name: str
@@ -58,5 +58,5 @@ def new_connection_key() -> str:
 
 
 def has_connection_form(text: str) -> bool:
-    """Returns whether the string looks like a connection's key. If not, it's rejected without a database query."""
+    """Returns whether the string looks like a connection's key."""
     return _FORM.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Write requests, and the records by which their retries are recognized."""
+"""Write requests, and the records that identify their retries."""
 
 from dataclasses import dataclass, replace
 
@@ -9,10 +9,7 @@ from services.gateway.domain.inline_images import InlineImages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """A write with an ``Idempotency-Key``.
-
-    The ``body_hash`` tells a retry from a different request with the same key.
-    """
+    """A write with an ``Idempotency-Key``. ``body_hash`` distinguishes a retry from another request with this key."""
 
     company_id: str
     principal_id: str
@@ -24,9 +21,9 @@ class IdempotentRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """A request that changes something. A retry uses the ``correlation_id`` of the first attempt.
+    """A request that changes something. ``images``: the images embedded in the request.
 
-    ``command_id``: the ID of the command to send, random by default. ``images``: the images embedded in the request.
+    ``command_id``: the ID of the command to send, or None for a random ID.
     """
 
     identity: Identity
@@ -38,14 +35,13 @@ class Write:
 
     @property
     def has_images(self) -> bool:
-        """Whether some of the request's images haven't been stored as artifacts yet."""
+        """Whether some of the images haven't been stored as artifacts yet."""
         return self.images is not None and bool(self.images.waiting)
 
     def part(self, name: str) -> "Write":
-        """Returns a second write that the same request needs, such as creating the session of a new turn.
+        """Returns another write that the same request needs, such as creating the session of a new turn.
 
-        A retry of the request repeats both writes. Names are stored, so after a part is renamed, a retry would execute
-        it again.
+        Don't rename a part: its name is stored, and a retry under another name would execute the part again.
         """
         request = self.request
         own = None if request is None else replace(request, path=f"{request.path}#{name}")
@@ -62,7 +58,7 @@ class IdempotencyRecord:
 
 
 class KeyReused(Exception):
-    """Raised if an idempotency key has already been recorded. Contains the recorded entity's ID and the body's hash."""
+    """Raised if an idempotency key has already been recorded. Has the recorded entity's ID and the body's hash."""
 
     def __init__(self, entity_id: str, body_hash: bytes) -> None:
         super().__init__(entity_id)

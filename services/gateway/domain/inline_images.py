@@ -1,4 +1,4 @@
-"""Images embedded in a request. They're kept here until they're stored as artifacts of the request's session."""
+"""Images embedded in a request, until they're stored as artifacts of its session."""
 
 import base64
 import binascii
@@ -41,9 +41,9 @@ class InlineImage:
 
 @dataclass(slots=True)
 class InlineImages:
-    """The images embedded in a request, by the short URLs that replace them in the body. Identical images share a URL.
+    """The images embedded in a request, by the short URLs that replace them in the body.
 
-    ``waiting``: images that aren't stored yet. ``slot``: the request's slot for a large body, kept until all images are
+    ``waiting``: images that aren't stored yet. ``slot``: the request's slot for a large body, held until all are
     stored.
     """
 
@@ -54,7 +54,7 @@ class InlineImages:
     def take(self, given: str, place: Sequence[str | int]) -> str:
         """Adds an image, given as a ``data:`` URL or as plain Base64, and returns its short URL.
 
-        Raises ``ValueError``, with a message for the caller, if the text isn't an image or there are too many images.
+        Raises ``ValueError``, with a message for the client, for an invalid image or too many images.
         """
         content = _decoded(given)
         extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
@@ -69,7 +69,7 @@ class InlineImages:
 
 
 def stands_for_image(url: str) -> bool:
-    """Returns whether the URL has the format of those that ``InlineImages.take`` returns."""
+    """Returns whether this is a short URL from ``InlineImages``."""
     return _SHORT_URL.fullmatch(url) is not None
 
 

@@ -13,7 +13,7 @@ RATES: Final = (REQUESTS, TURNS)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The number of tokens taken from a bucket, which may be fewer than requested, and the number ``left`` in it."""
+    """The number of tokens taken from a bucket, possibly fewer than requested, and the number left in the bucket."""
 
     granted: int
     left: float
@@ -21,20 +21,17 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class HeldSlots:
-    """The number of stream slots that a gateway now holds, and the number that the ``others`` hold."""
+    """How many of a company's stream slots this gateway holds, and how many other gateways hold."""
 
     held: int
     others: int
 
 
 class SharedLimits(Protocol):
-    """Stores the limits that all gateways share. Each method makes at most one round trip to the store."""
+    """Stores the limits that all gateways share."""
 
     async def take_tokens(self, holder: str, name: str, wanted: int, per_minute: int) -> Grant:
-        """Takes tokens from the bucket of a company or key.
-
-        A bucket holds tokens for one minute and refills steadily.
-        """
+        """Takes tokens from a bucket, which holds tokens for one minute and refills steadily."""
 
     async def hold_slots(self, company_id: str, wanted: int, limit: int) -> HeldSlots:
         """Changes the number of slots that this gateway holds to ``wanted``, or to as many as are free."""

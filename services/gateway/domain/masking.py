@@ -1,4 +1,4 @@
-"""Masks secrets in displayed messages: values of fields that are named like secrets, and text that looks like one."""
+"""Masks secrets in displayed messages: fields with names such as ``password``, and text that looks like a secret."""
 
 import re
 from typing import Any, Final

@@ -12,7 +12,7 @@ _ID: Final = re.compile(r"([a-z-]{1,100})\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class OperationsView:
-    """The part of the installation that a caller may see: all of it, or the data of one company."""
+    """The data that a caller may see: one company's or, without a ``company_id``, the whole installation's."""
 
     company_id: str | None
 
@@ -21,17 +21,12 @@ class OperationsView:
         return self.company_id is None
 
     def shows(self, company_id: str | None) -> bool:
-        """Returns whether the view includes data of this company.
-
-        Only operators can see data that belongs to no company, or to several companies.
-        """
+        """Returns whether the caller may see a company's data. None stands for data of no company, or of several."""
         return self.company_id is None or company_id == self.company_id
 
 
 def view_of(reader: Identity) -> OperationsView:
-    """Returns what the caller may see. Raises ``PermissionDenied`` unless a scope covers the installation or the
-    company.
-    """
+    """Returns what the caller may see. Raises ``PermissionDenied`` for a caller that may see only its own data."""
     if reader.allows(Scope.INSTALLATION_READ):
         return OperationsView(None)
     if reader.reads_company:
@@ -40,10 +35,7 @@ def view_of(reader: Identity) -> OperationsView:
 
 
 def replay_view_of(writer: Identity) -> OperationsView:
-    """Returns which dead-lettered messages the caller can replay, as a view.
-
-    Raises ``PermissionDenied`` if the caller can't replay any message.
-    """
+    """Returns which messages the caller may replay. Raises ``PermissionDenied`` if replaying isn't allowed."""
     if writer.allows(Scope.INSTALLATION_WRITE):
         return OperationsView(None)
     if writer.allows(Scope.COMPANY_WRITE):
@@ -64,8 +56,5 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 
 
 def no_such_letter() -> NotFound:
-    """Returns the error for a missing dead-lettered message.
-
-    The error for another company's message is the same, so that it doesn't reveal whether the message exists.
-    """
+    """Returns the error for an unknown message. Another company's message counts as unknown."""
     return NotFound("There is no dead-lettered message with this ID.")

@@ -23,16 +23,15 @@ class KeyStore(Protocol):
     async def has_user(self, company_id: str, user_id: str) -> bool: ...
 
     async def keys(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[ApiKey]:
-        """Returns a page of the keys that the reader may see, newest first, and their total number."""
+        """Returns a page of the keys that the reader may see, newest first."""
 
     async def count_valid(self, company_id: str) -> int:
         """Returns the number of the company's keys that are neither revoked nor expired."""
 
     async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
-        """Adds a key. Raises ``KeyReused``, without storing anything, if an earlier request has used the same
-        idempotency key.
+        """Adds a key. Raises ``KeyReused`` if an earlier request has used the same idempotency key.
 
-        Raises ``QuotaExceeded`` if the company already has ``most`` valid keys, even if several are added concurrently.
+        Raises ``QuotaExceeded`` if the company already has ``most`` valid keys.
         """
 
     async def replace_key(
@@ -45,10 +44,9 @@ class KeyStore(Protocol):
         old_expires_at: datetime,
         most: int | None = None,
     ) -> bool:
-        """Stores the successor and makes the old key expire. Returns False if the old key was rotated or revoked
-        meanwhile.
+        """Stores the successor and makes the old key expire. Raises the same errors as ``add_key``.
 
-        Raises ``KeyReused`` and ``QuotaExceeded`` like ``add_key``.
+        Returns False if another request has rotated or revoked the old key.
         """
 
     async def revoke_key(self, key: ApiKey, write: Write, *, at: datetime) -> None:
@@ -64,13 +62,10 @@ class ConnectionStore(Protocol):
     async def connections(
         self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[Connection]:
-        """Returns a page of the connections that the reader may see, newest first, and their total number."""
+        """Returns a page of the connections that the reader may see, newest first."""
 
     async def add(self, connection: Connection, write: Write) -> None:
-        """Adds a connection.
-
-        Raises ``KeyReused``, without storing anything, if an earlier request has used the same idempotency key.
-        """
+        """Adds a connection. Raises ``KeyReused`` if an earlier request has used the same idempotency key."""
 
     async def delete(self, connection: Connection, write: Write) -> None:
         """Deletes a connection, unless it's already deleted."""
@@ -78,10 +73,7 @@ class ConnectionStore(Protocol):
 
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        """Records these IDs for the request, or returns the IDs that an earlier request recorded.
-
-        Raises ``KeyReused`` if that request had a different body.
-        """
+        """Returns the IDs recorded earlier, or records these. Raises ``KeyReused`` if the earlier body differs."""
 
     async def find(self, request: IdempotentRequest) -> str | None:
         """Returns the command ID recorded under the request's key, even with a different body, or None."""
@@ -89,30 +81,26 @@ class IdempotencyStore(Protocol):
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
-        """Replaces the ID of a refused command in a request's record, unless another retry has already replaced it.
-
-        ``correlation_id`` is the recorded one. It's needed if the record has been purged meanwhile.
-        """
+        """Replaces a refused command's ID in the request's record, unless another retry has already replaced it."""
 
 
 class Timeline(Protocol):
-    """Reads companies' numbered logs of events. Every method raises ``ServiceUnavailable`` if the log is unreachable.
+    """Reads companies' events. Every method raises ``ServiceUnavailable`` if the timeline service is unreachable.
 
-    A company's positions have no gaps, and events are stored in the order of their positions. So a reader at a position
-    has seen every earlier event.
+    A company's events have consecutive positions, so a reader at a position has seen every earlier event.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """Returns the newest position of each of these companies that has events."""
+        """Returns each company's newest position. Omits companies without events."""
 
     async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
-        """Returns the newest event that matches the filter. Examines at most 5,000 events that an index finds."""
+        """Returns the newest matching event. Examines at most 5,000 events."""
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
         """Returns a page of events with positions above ``after``, oldest first."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Returns a page of events before a position, by default the end of the log, newest first."""
+        """Returns a page of events with positions below ``before``, newest first. None means the end of the log."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""

@@ -1,8 +1,7 @@
 """Filters what public principals can see of turns, events and errors.
 
-Anyone can open a page that contains a public key, so public principals see only the conversation. They don't see
-tools and their results, models, costs, the company's users and keys, or error messages meant for the company. Calls to
-client tools are visible, because the page executes them.
+Anyone can open a page that contains a public key, so public principals see only the conversation and the calls to
+client tools, which the page executes.
 """
 
 from collections.abc import Callable, Collection
@@ -43,7 +42,7 @@ _ATTRIBUTION: Final[dict[str, Any]] = {"agent_id": None, "model": "", "user_id":
 
 
 def public_error(error: ErrorInfo) -> ErrorInfo:
-    """Returns the error, with a neutral message if its own is meant for the key's owner. Keeps the correlation ID."""
+    """Returns the error, with a neutral message if the original is meant for the company."""
     message = _NEUTRAL.get(error.type)
     if error.type is ErrorKind.VALIDATION and not error.details:
         # The agent's model can't handle the message, but visitors mustn't learn about the model.
@@ -75,7 +74,7 @@ def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
-    """Hides the calls that need an approval in the turn that blocks this one, if any."""
+    """Hides calls that need an approval in the blocking turn, if any."""
     if not shown.get("blocked_by"):
         return shown
     blocking = shown["blocked_by"]
@@ -93,10 +92,7 @@ def _reply(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_action(action: RequiredAction) -> RequiredAction:
-    """Hides a call that needs an approval, because approvals concern only the company.
-
-    Other calls stay: the page executes them.
-    """
+    """Hides a call that needs an approval, because approvals concern only the company."""
     if action.kind != "approval":
         return action
     call = RequestedToolCall(id=action.tool_call.id, name=_TOOL, arguments={})

@@ -1,7 +1,6 @@
 """Merges a session's events and the texts of its turns into one ordered stream.
 
-Recorded events come in the order of the company's timeline, which is the same for every reader. ``TurnStream``
-determines the position of a turn's text between the turn's own events.
+Events keep the order of the timeline. ``TurnStream`` places a turn's text between the turn's events.
 """
 
 import re
@@ -50,9 +49,7 @@ class SessionCursor(NamedTuple):
 
 
 class SessionMessage(NamedTuple):
-    """A message in a session's stream. ``id``: the position after it. ``turn_id``: empty for events that belong to no
-    turn.
-    """
+    """A message in a session's stream. ``id``: the position after the message. ``turn_id`` can be empty."""
 
     id: SessionCursor
     type: str
@@ -63,9 +60,8 @@ class SessionMessage(NamedTuple):
 class SessionStream:
     """A session's stream, starting after a cursor.
 
-    If the stream begins in the middle of a turn, only the turn's events appear, because the rest of a text is useless
-    without its start. If a turn's text is missing before an event, that event and all later ones are held back until
-    ``take_recorded`` supplies the text.
+    If the stream begins in the middle of a turn, the rest of the turn's text is omitted. If text is missing before an
+    event, that event and all later events wait until ``take_recorded`` supplies the text.
     """
 
     def __init__(self, after: SessionCursor) -> None:
@@ -85,7 +81,7 @@ class SessionStream:
 
     @property
     def incomplete_turn(self) -> str | None:
-        """The ID of a turn that lacks an earlier event or piece of text, which is usually still on its way, or None."""
+        """The ID of a turn with a gap in its events or text, or None."""
         if self._waiting:
             return self._waiting[0].subject
         return next((turn_id for turn_id, turn in self._turns.items() if turn.is_incomplete), None)
@@ -103,7 +99,7 @@ class SessionStream:
         return list(self._release())
 
     def take_text(self, received: Received) -> list[SessionMessage]:
-        """Accepts a piece of a turn's text. It may arrive before the event that precedes it."""
+        """Accepts a piece of a turn's text, which may arrive before the preceding event."""
         turn_id = received.envelope.subject
         turn = self._turns.get(turn_id)
         if turn is not None:

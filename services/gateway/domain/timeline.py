@@ -19,7 +19,7 @@ class TimelineEvent(RecordedEvent):
         self._kept = {}
 
     def rendered_as(self, form: "Form") -> bytes:
-        """Renders the event with the given function. A shared event is rendered only once per function."""
+        """Renders the event. A shared event is rendered only once per function."""
         if self._kept is None:
             return form(self)
         kept = self._kept.get(form)
@@ -34,11 +34,9 @@ Form = Callable[[TimelineEvent], bytes]
 
 @dataclass(frozen=True, slots=True)
 class TimelinePage:
-    """A page of the timeline. The next page starts after ``next``. Without ``has_more``, there's no next page yet.
+    """A page of the timeline. The next page starts after ``next`` or, when reading backwards, before ``next``.
 
-    When reading backwards, newest first, the next page starts before ``next``.
-
-    A page may be short or even empty although more pages follow, because each read examines a limited number of events.
+    A page can be short or empty although ``has_more`` is True, because each read examines a limited number of events.
     """
 
     events: Sequence[TimelineEvent]
@@ -48,10 +46,7 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """A caller's filter. An event must match all of its criteria.
-
-    ``types``: event types, or prefixes of types ending in ``*``.
-    """
+    """A caller's filter. ``types``: event types, or prefixes of types ending in ``*``."""
 
     correlation_id: str | None = None
     session_id: str | None = None
@@ -59,9 +54,9 @@ class TimelineQuery:
     types: tuple[str, ...] = ()
 
     def visible_to(self, caller: Principal) -> TimelineFilter:
-        """Returns this filter, restricted to events that the caller may see.
+        """Restricts the filter to events that the caller may see.
 
-        Raises ``PermissionDenied`` for a public principal without a ``session_id``, since it may only read sessions.
+        Raises ``PermissionDenied`` for a public principal without a ``session_id``.
         """
         if caller.public is not None and self.session_id is None:
             raise PermissionDenied("A public key can only read the events of one session. Set session_id.")

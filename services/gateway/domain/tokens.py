@@ -15,9 +15,9 @@ _PURPOSE: Final = b"aes bearer tokens"
 
 
 class JwtTokens:
-    """Signs tokens with a derived key that has no other purpose, so that a token can't pass as a service's signature.
+    """Signs tokens with a key derived for this purpose, so that a token can't pass as a service's signature.
 
-    During a rotation, tokens signed with one of the ``accepted`` keys, the previous or the next one, are valid, too.
+    ``accepted``: other keys that may have signed a token during a rotation.
     """
 
     def __init__(self, signing_key: str, *accepted: str) -> None:
@@ -28,9 +28,7 @@ class JwtTokens:
         return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
     def decode(self, text: str) -> TokenGrant:
-        """Verifies everything except the expiry. Raises ``AuthenticationFailed`` unless this installation issued the
-        token.
-        """
+        """Verifies everything except the expiry. Raises ``AuthenticationFailed`` for an invalid token."""
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:

@@ -1,4 +1,4 @@
-"""Checks what the schema of turn options can't express, including who may set them."""
+"""Checks turn options beyond their schema, including who may set them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from services.gateway.domain.accounts import Principal
 def check_options(options: TurnOptions | None, caller: Principal) -> None:
     """Raises ``ValidationFailed`` for an invalid JSON Schema, or if two client tools have the same name.
 
-    Raises ``PermissionDenied`` for public keys: the agent's owner decides how it answers visitors, and at what cost.
+    Raises ``PermissionDenied`` for public keys, because the agent's owner pays for their turns.
     """
     if options is None:
         return

@@ -17,11 +17,10 @@ TURN_EVENTS: Final = {
 
 
 class TurnProgress(NamedTuple):
-    """An event of a turn. ``at``: the position after it, which is the same on every replica and after a restart.
+    """An event of a turn. ``at``: the position after the event, which is the same on every replica.
 
     ``TurnRestarted`` discards the texts of all steps after ``resumed_from_step``. ``OutputInvalid`` discards the text
-    of its own step, because the model is asked again. In a completed turn, the remaining texts in order are the model's
-    output. Texts before a tool call aren't part of the reply.
+    of its own step.
     """
 
     at: Cursor
@@ -37,10 +36,7 @@ def typed(streamed: StreamedEvent) -> TurnProgress | None:
 async def typed_events(
     events: AsyncGenerator[StreamedEvent | None, None],
 ) -> AsyncGenerator[TurnProgress | None, None]:
-    """Parses the events that an ``EventReader`` yields for a turn.
-
-    Passes on ``None``, which signals a keep-alive.
-    """
+    """Parses the events of a turn. Passes on ``None``, which signals a keep-alive."""
     async with aclosing(events):
         async for streamed in events:
             progress = None if streamed is None else typed(streamed)

@@ -1,8 +1,7 @@
 """Orders a turn's events for streaming. Any replica can resume the stream at the position of any event.
 
-Recorded events come in the order of their ``sequence``. A step's text comes between two recorded events, and the
-envelopes of its deltas identify the first of the two. So every replica produces the same stream of a turn, no matter in
-which order events arrive. Only the boundaries between deltas may differ.
+Recorded events come in the order of their ``sequence``. The envelope of a text delta identifies the recorded event
+before the text. So every replica produces the same stream, but may divide a text differently into deltas.
 """
 
 import re
@@ -39,10 +38,10 @@ _NUMBERS_PER_EVENT: Final = 2**25
 
 
 class Cursor(NamedTuple):
-    """A position in a turn's stream. Everything before it has been sent.
+    """A position in a turn's stream. Later positions compare as greater.
 
-    ``sequence``: the last recorded event. ``attempt`` and ``step``: the step whose text comes next. Of that text,
-    ``offset`` characters have been sent, or all of it if ``is_done``. Later positions compare as greater.
+    ``sequence``: the last recorded event. ``attempt`` and ``step``: the step whose text comes next. ``offset``: how
+    many characters of that text have been sent. ``is_done``: whether all of it has been sent.
     """
 
     sequence: int = 0
@@ -66,7 +65,7 @@ class Cursor(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The cursor as a number that increases along the stream. It's below 2^53 for turns of up to 2^28 events."""
+        """The cursor as a number that increases along the stream."""
         return self.sequence * _NUMBERS_PER_EVENT + 2 * self.offset + self.is_done
 
     def _at_step(self, attempt: int, step: int) -> "Cursor":
@@ -95,7 +94,7 @@ START: Final = Cursor()
 
 
 class StreamedEvent(NamedTuple):
-    """An event in a turn's stream. ``id``: the position after it."""
+    """An event in a turn's stream. ``id``: the position after the event."""
 
     id: Cursor
     type: str
@@ -105,9 +104,8 @@ class StreamedEvent(NamedTuple):
 class TurnStream:
     """A turn's stream, starting after a cursor. Events and texts may arrive in any order.
 
-    Holds recorded events back until their predecessors have arrived, and text until the event before it has arrived.
-    Drops duplicates and the text of abandoned attempts. Completes a step's text before sending the next event: from the
-    step's recorded text if a tool call follows, or from the reply if the turn ends.
+    Drops duplicates and the text of abandoned attempts. Before an event that follows a text, completes the text from
+    the recorded step or from the reply.
     """
 
     def __init__(self, after: Cursor = START) -> None:
@@ -121,7 +119,7 @@ class TurnStream:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier event or piece of text is missing. Usually, it's still on its way."""
+        """Whether an earlier event or piece of text is missing."""
         return bool(self._events or self._texts) or self._longest > self.at.offset
 
     @property
@@ -130,7 +128,7 @@ class TurnStream:
         return max(self._events, default=self.at.sequence)
 
     def take(self, received: Received) -> list[StreamedEvent]:
-        """Accepts an event as it arrives. Returns the events that can be sent now, in order."""
+        """Accepts an event. Returns the events that can be sent now, in order."""
         if self.has_ended:
             return []
         if received.envelope.type in _TEXT:
@@ -146,7 +144,7 @@ class TurnStream:
     ) -> list[StreamedEvent]:
         """Accepts missed events, and the texts of finished steps recorded up to the sequence number ``through``.
 
-        With ``is_all``, recorded events that are missing from ``events`` no longer exist and are skipped.
+        ``is_all``: skip recorded events that are missing from ``events``, because they no longer exist.
         """
         if self.has_ended:
             return []
@@ -205,10 +203,7 @@ class TurnStream:
         return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
 
     def _reply(self, event: Received) -> dict[str, Any] | None:
-        """Returns the reply in the event.
-
-        For a citation, returns the reply recorded right after it, or None if that hasn't arrived yet.
-        """
+        """Returns the reply in the event. For a citation, returns the next event's reply, or None before it arrives."""
         sequence = event.envelope.sequence
         while event.envelope.type == CitationAdded.TYPE:
             sequence += 1
@@ -220,7 +215,7 @@ class TurnStream:
         return reply if event.envelope.type == TurnCompleted.TYPE else {**reply, "response": {"content": ""}}
 
     def _whole(self, text: "_Text") -> Iterator[StreamedEvent]:
-        """Yields the part of the step's text that hasn't been sent yet, as deltas."""
+        """Yields the rest of the step's text as deltas."""
         if text.about is None or self.at.is_done:
             return
         place = {
@@ -272,9 +267,9 @@ class TurnStream:
 
 
 class _Text(NamedTuple):
-    """The whole text before an event. ``content`` is None if all of it was sent; ``about`` is None without a text.
+    """The whole text before an event. ``about``: the payload of an event of the turn, or None without a text.
 
-    ``about``: an event's payload, which names the turn.
+    ``content`` is None if all of the text was sent.
     """
 
     content: str | None
@@ -285,7 +280,7 @@ _NO_TEXT: Final = _Text(None, None)
 
 
 def as_received(event: TimelineEvent) -> Received:
-    """Converts a turn's event from the timeline into the form in which events are received from Kafka."""
+    """Converts a turn's event from the timeline into the form of events received from Kafka."""
     envelope = Envelope(
         id=event.id,
         type=f"aes.runtime.{event.type}.v{event.version}",

@@ -1,4 +1,4 @@
-"""Handles events about keys, connections and agents that revoke credentials or change their rights."""
+"""Handles events that revoke credentials or change their rights."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from services.gateway.use_cases.principals import Principals
 class Credentials:
     """Updates caches and ends open streams when a credential changes.
 
-    A public key is identified by its agent or connection.
+    A public key's identifier is the ID of its agent or connection.
     """
 
     principals: Principals
@@ -24,22 +24,22 @@ class Credentials:
     streams: EventStreams
 
     def changed(self, identifier: str) -> None:
-        """Drops the credential from the caches, so that it's looked up again on the next request."""
+        """Drops the credential from the caches."""
         self.principals.forget(identifier)
         self.agents.forget(identifier)
 
     def withdrawn(self, identifier: str) -> None:
-        """Drops the credential from the caches and ends its streams. It may become valid again."""
+        """Drops the credential from the caches and ends its streams. The credential may become valid again."""
         self.changed(identifier)
         self.streams.end(identifier)
 
     def revoked(self, identifier: str) -> None:
-        """Drops the credential from the caches, ends its streams, and refuses new ones."""
+        """Drops the credential from the caches, ends its streams, and refuses new streams."""
         self.changed(identifier)
         self.streams.refuse(identifier)
 
     def listen(self, sender: CommandSender) -> None:
-        """Subscribes to events that change credentials. Their subject is the ID of the key, connection or agent."""
+        """Subscribes to events that change credentials."""
         for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
             sender.on_event(event.TYPE, lambda envelope, _: self.revoked(envelope.subject))
         # A page may have used the key before the agent existed, and the miss is cached.

@@ -1,4 +1,4 @@
-"""Builds the public API and the other protocols from use cases, with real or fake dependencies."""
+"""Builds the public API and the other protocols."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,12 +53,12 @@ PROTOCOLS: Final[tuple[Callable[[Door], ProtocolApplication], ...]] = (
     AGUIApplication,
     McpApplication,
 )
-"""The other protocols, which are mounted at the server's root, next to the public API."""
+"""The other protocols, which are mounted at the server's root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """The stores, clients and clocks that the public API depends on, real or fake."""
+    """The stores, clients and clocks of the public API. Tests replace them."""
 
     keys: KeyStore
     connections: ConnectionStore
@@ -79,7 +79,7 @@ class Dependencies:
 
 
 class PublicApi:
-    """The gateway's APIs. ``application`` serves ``/api/v1``, and each of ``protocols`` the paths below its prefix."""
+    """The gateway's APIs. ``application`` serves ``/api/v1``."""
 
     def __init__(self, outside: Dependencies) -> None:
         now, monotonic, upstreams, limits = outside.now, outside.monotonic, outside.upstreams, outside.limits

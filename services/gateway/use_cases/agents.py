@@ -25,8 +25,7 @@ _Asked = tuple[Identity, bytes]
 class Agents:
     """Reads agents from the registry, and the providers' models from the runtime.
 
-    Caches normalized configurations for 30 s, or until an event about the agent arrives (``forget``), because they're
-    needed for every new session. Those that reference knowledge bases or toolsets are validated every time.
+    Caches normalized configurations for 30 s or until ``forget``, except those with knowledge bases or toolsets.
     """
 
     def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
@@ -40,35 +39,32 @@ class Agents:
         return _AGENTS.validate_json(checked(reply))
 
     async def provider_models(self, identity: Identity) -> list[str]:
-        """Returns the models that the configured providers list, as ``provider:name``."""
+        """Returns the configured providers' models, as ``provider:name``."""
         reply = checked(await self._upstreams.request("GET", "runtime", "/internal/models", identity))
         providers = orjson.loads(reply)["providers"]
         return [model["name"] for each in providers if each["configured"] for model in each["models"]]
 
     async def find(self, identity: Identity, agent_key: str) -> Agent:
-        """Finds a stored agent by its key. Raises ``NotFound`` if it doesn't exist or the caller can't see it."""
+        """Finds a stored agent by its key. Raises ``NotFound`` if the caller can't see an agent with this key."""
         return await self._by_key(identity, "by-key", agent_key)
 
     async def find_public(self, agent_key: str) -> Agent:
-        """Finds a public agent for a caller without a credential.
-
-        Raises ``NotFound`` if there's no public agent with this key.
-        """
+        """Finds a public agent for a caller without a credential. Raises ``NotFound`` if there is none."""
         return await self._by_key(GATEWAY, "public", agent_key, {"in_web_pages": "false"})
 
     async def beginning_of(self, identity: Identity, model: str) -> SessionBeginning:
-        """Returns the initial configuration of a session with this model.
+        """Returns the initial configuration of a session with this model. Raises ``NotFound`` if the model isn't
+        available.
 
-        ``model`` is the key of a stored agent, or ``provider:name`` for a plain model without instructions. Raises
-        ``NotFound`` if it's neither, or isn't available to the caller.
+        ``model``: a stored agent's key, or ``provider:name`` for a plain model without instructions.
         """
         wanted = _wanted(model)
         if wanted is None:
-            raise NotFound(f"There is no model {model[:_LONGEST_NAME]!r}.", details=[_unknown(model)])
+            raise NotFound(f"The model {model[:_LONGEST_NAME]!r} doesn't exist.", details=[_unknown(model)])
         try:
             return await self.normalized(identity, wanted)
         except NotFound:
-            raise NotFound(f"There is no model {model!r}.", details=[_unknown(model)]) from None
+            raise NotFound(f"The model {model!r} doesn't exist.", details=[_unknown(model)]) from None
         except (ValidationFailed, InvalidRequest) as problem:
             if "agent_key" in wanted:
                 raise
@@ -76,10 +72,7 @@ class Agents:
             raise NotFound(problem.message, details=[_unknown(model)]) from None
 
     async def normalized(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
-        """Normalizes a configuration that is given in full, or as a stored agent's ID or key.
-
-        Raises the registry's errors.
-        """
+        """Normalizes a complete configuration, or a stored agent's ID or key. Raises the registry's errors."""
         asked = (identity, orjson.dumps(wanted))
         found = await (self._known.find(asked) if _may_be_kept(wanted, asked[1]) else self._look_up(asked))
         assert found is not None
@@ -97,9 +90,8 @@ class Agents:
         return await self._upstreams.read(Agent, "registry", path, identity, params)
 
     async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
-        """Requests the configuration from the registry.
-
-        Never returns None, which would be cached: raises ``NotFound`` for a missing agent, which may be created later.
+        """Requests the configuration from the registry. Raises ``NotFound`` for a missing agent, so that this isn't
+        cached.
         """
         identity, body = asked
         reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)
@@ -126,7 +118,9 @@ def _wanted(model: str) -> dict[str, Any] | None:
 
 
 def _unknown(model: str) -> ErrorDetail:
-    return ErrorDetail(loc=["model"], type="model_not_found", message=f"there is no model {model[:_LONGEST_NAME]!r}")
+    return ErrorDetail(
+        loc=["model"], type="model_not_found", message=f"the model {model[:_LONGEST_NAME]!r} doesn't exist"
+    )
 
 
 def _agent_id(beginning: SessionBeginning) -> str:

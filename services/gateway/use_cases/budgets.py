@@ -1,4 +1,4 @@
-"""Creates budgets. A new budget counts the current period's earlier usage."""
+"""Creates budgets, starting with the current period's usage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,10 +21,9 @@ class Budgets:
     now: Callable[[], datetime]
 
     async def new(self, company_id: str, body: CreateBudgetBody) -> CreateBudget:
-        """Returns the command that creates a budget.
+        """Returns the command that creates a budget. Raises ``ValidationFailed`` for an unknown user or key.
 
-        Raises ``ValidationFailed`` for a user or key that the company doesn't have. Raises
-        ``ServiceUnavailable`` if the usage of the current day or month can't be read.
+        Raises ``ServiceUnavailable`` if the usage of the current day or month can't be read.
         """
         owner_id = await self._owner(company_id, body)
         if body.period == "total":
@@ -36,15 +35,15 @@ class Budgets:
         return CreateBudget(budget=body, used=used, period_started_at=format_time(begin), owner_id=owner_id)
 
     async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
-        """Returns the ID of the budget's user or of its key's owner, or an empty string for a company's budget."""
+        """Returns the ID of the user who owns the budget or its key, or an empty string for a company's budget."""
         if body.key_id is not None:
             key = await self.keys.key(company_id, body.key_id) if is_id(body.key_id) else None
             if key is None:
-                raise invalid_field(["key_id"], "the company has no such key", kind="not_found")
+                raise invalid_field(["key_id"], "the company doesn't have this key", kind="not_found")
             return key.user_id
         if body.user_id is not None:
             if not is_id(body.user_id) or not await self.keys.has_user(company_id, body.user_id):
-                raise invalid_field(["user_id"], "the company has no such user", kind="not_found")
+                raise invalid_field(["user_id"], "the company doesn't have this user", kind="not_found")
             return body.user_id
         return ""
 

@@ -1,4 +1,4 @@
-"""Turns a write into a command to its upstream, and waits for the command's terminal event."""
+"""Turns a write into a command, and waits for the command's terminal event."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,14 +30,14 @@ _TRANSIENT: Final = frozenset(
     {ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT}
 )
 Make = Callable[[str], Command | Awaitable[Command]]
-"""Builds the command with the given ID. May call other services and raise errors for the caller."""
+"""Builds the command with the given ID. May call other services and raise errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDispatcher:
-    """Sends commands, and waits for their outcomes. A retried request finds the command of the first attempt.
+    """Sends commands, and waits for their outcomes. A retry finds the command of the first attempt.
 
-    ``installed`` returns whether the installation has a service. ``rates`` counts the turns of all protocols.
+    ``installed`` returns whether the installation has a service.
     """
 
     bus: CommandSender
@@ -52,16 +52,16 @@ class CommandDispatcher:
         *,
         accepted_within: float | None = None,
     ) -> Received:
-        """Sends a command and returns its terminal event. Raises the command's error if it's refused or fails.
+        """Sends a command and returns its terminal event. Raises the command's error if the command is refused or
+        fails.
 
-        ``accepted_within``: how many seconds the upstream may take to accept the command, ten by default. Upstreams
-        that call other systems before they accept it need more.
+        ``accepted_within``: how many seconds the receiving service may take to accept the command, ten by default.
         """
         dispatched = self.dispatch(write, type(command), lambda _: command)
         return await self._outcome(dispatched, accepted_within)
 
     async def create(self, write: Write, command: type[Command], make: Make) -> Received:
-        """Like ``run``, but creates an entity. The entity's ID is the command's, so a retry finds it."""
+        """Like ``run``, but creates an entity. The entity's ID is the command's, so a retry finds the entity."""
         return await self._outcome(self.dispatch(write, command, make))
 
     async def _outcome(
@@ -85,7 +85,7 @@ class CommandDispatcher:
         command: type[Command],
         make: Make,
     ) -> AsyncIterator[Replies]:
-        """Sends the command, unless its upstream already has it, and yields its replies."""
+        """Sends the command, unless an earlier attempt has sent it, and yields the replies."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation doesn't include the {command.TOPIC.owner} service.")
         company_id = write.identity.company_id
@@ -161,14 +161,14 @@ class CommandDispatcher:
 
 
 def _is_refused_for_now(outcome: Received | None) -> bool:
-    """Returns whether the upstream refused the command for now: it did nothing and may accept the command later."""
+    """Returns whether the command had no effect and may be accepted later."""
     if outcome is None or not outcome.envelope.type.endswith(".rejected.v1"):
         return False
     return CommandRejected.decode(outcome.payload).error.type in _TRANSIENT
 
 
 def raise_failure(received: Received) -> None:
-    """Raises the command's error if it was refused, failed or was cancelled."""
+    """Raises the command's error if the command was refused, failed or was cancelled."""
     event_type = received.envelope.type
     if event_type.endswith(".rejected.v1"):
         raise error_from(CommandRejected.decode(received.payload).error)

@@ -1,4 +1,4 @@
-"""Manages connections, which are public keys for web pages. Other users' connections require a ``company:…`` scope."""
+"""Manages connections, which are public keys for web pages."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Connections:
         return await self.store.connections(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: CreateConnectionBody) -> Connection:
-        """Creates a connection. A retried request returns the connection that its first attempt created.
+        """Creates a connection. A retry returns the connection of the first attempt.
 
         Raises ``NotFound`` for an agent that the creator can't see, and ``PermissionDenied`` for scopes or a quota
         beyond the creator's own.
@@ -70,7 +70,7 @@ class Connections:
         return connection
 
     async def delete(self, write: Write, connection_id: str) -> None:
-        """Deletes a connection, whose key then stops working. Its sessions remain."""
+        """Deletes a connection. Its sessions remain."""
         connection = await self.get(write.identity, connection_id)
         if not write.identity.may_write_of(connection.user_id):
             raise NotFound("There is no connection with this ID.")

@@ -1,4 +1,4 @@
-"""Lists the dead-lettered messages of all topics, newest first, and replays them."""
+"""Lists dead-lettered messages, newest first, and replays them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from services.gateway.domain.operations import OperationsView, no_such_letter, p
 from services.gateway.use_cases.health import answered_within
 
 MOST_EXAMINED: Final = 500
-"""The maximum number of messages read per page, including those that the caller can't see or that don't match."""
+"""The maximum number of messages read per page, including messages that aren't shown."""
 _AT_ONCE: Final = 25
 _READERS: Final = 2
 _LIST_SECONDS: Final = 15.0
@@ -36,20 +36,20 @@ _ENOUGH_SECONDS: Final = 6.0
 _RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
 _log = structlog.get_logger("operations")
 Positions = Mapping[str, int]
-"""For each topic, the offset before which the next page starts. Topics that were read completely aren't included."""
+"""For each topic, the offset before which the next page starts. Omits topics that were read completely."""
 
 
 class DeadLetterSession(Protocol):
-    """Reads and replays messages over one connection to the dead-letter topics."""
+    """Reads and replays messages over one connection."""
 
     async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
-        """Returns the content of each of these topics that exists."""
+        """Returns each topic's content, without missing topics."""
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> Sequence[DeadLetter]:
         """Returns messages with offsets from ``first`` up to but excluding ``end``, oldest first, without payloads."""
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
-        """Returns the message at an offset, with its payload. Raises ``NotFound`` if there is none."""
+        """Returns the message at an offset, with its payload. Raises ``NotFound`` if the message doesn't exist."""
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
         """Sends the message to its original topic, unless it has already been replayed.
@@ -59,7 +59,7 @@ class DeadLetterSession(Protocol):
 
 
 OpenDeadLetters = Callable[[], AbstractAsyncContextManager[DeadLetterSession]]
-"""Connects to the broker. Raises ``BusUnavailable`` if the broker is unreachable, even after connecting."""
+"""Connects to the broker. Raises ``BusUnavailable`` if the broker is or becomes unreachable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class ListedLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """A page of dead-lettered messages. It can have fewer than requested, or even none, without being the last one.
+    """A page of dead-lettered messages, which can be short or empty even if more pages follow.
 
     ``next``: where the next page starts, or None on the last page. ``contents``: set for operators only.
     """
@@ -97,7 +97,7 @@ class DeadLetterPage:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A message that has been replayed. ``repeated``: an earlier request replayed it, so it wasn't sent again."""
+    """A message that has been replayed. ``repeated``: whether an earlier request replayed it."""
 
     listed: ListedLetter
     repeated: bool
@@ -107,8 +107,8 @@ class Replayed:
 class VisibleDeadLetters:
     """The dead-lettered messages that a caller may see. Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
 
-    Only a few requests read at the same time; further ones wait, at most until they time out. This process replays one
-    message at a time, and retries while another process replays from the same topic.
+    Only two requests read at the same time. This process replays one message at a time, and retries while another
+    process replays from the same topic.
     """
 
     connect: OpenDeadLetters
@@ -127,7 +127,7 @@ class VisibleDeadLetters:
             return DeadLetterPage(letters, merge.positions(), contents if view.is_whole else None)
 
     async def get(self, reader: Identity, letter_id: str) -> ListedLetter:
-        """Returns a message with its payload. Raises ``NotFound`` if it doesn't exist or the caller can't see it."""
+        """Returns a message with its payload. Raises ``NotFound`` for a message that doesn't exist or isn't visible."""
         view = view_of(reader)
         # Rejects invalid IDs without a request to Kafka.
         parse_letter_id(letter_id)
@@ -135,10 +135,10 @@ class VisibleDeadLetters:
             return await _find(session, view, letter_id)
 
     async def replay(self, writer: Identity, letter_id: str) -> Replayed:
-        """Sends a message to its original topic, at most once. Raises ``NotFound``, or ``Conflict`` if it can't be
+        """Sends a message to its original topic, at most once. Raises ``Conflict`` for a message that can't be
         replayed.
 
-        After ``ServiceUnavailable``, the message may or may not have been sent. Retrying is safe.
+        After ``ServiceUnavailable``, the message may have been sent. Retrying is safe.
         """
         view = replay_view_of(writer)
         parse_letter_id(letter_id)
@@ -173,7 +173,7 @@ class VisibleDeadLetters:
 
 
 async def _find(session: DeadLetterSession, view: OperationsView, letter_id: str) -> ListedLetter:
-    """Finds a message. Raises the same ``NotFound`` for a missing message as for one that the caller can't see."""
+    """Raises the same ``NotFound`` for a missing message as for a message that the caller can't see."""
     name, offset = parse_letter_id(letter_id)
     try:
         topic = dead_letter_topic_named(name)
@@ -196,13 +196,13 @@ def _begin(topic: DeadLetterTopic, content: TopicContent, query: DeadLetterQuery
 
 @dataclass
 class _Tail:
-    """A topic that is read backwards from its end. ``before``: all messages from this offset on have been returned."""
+    """A topic that is read backwards. ``before``: all messages from this offset on have been returned."""
 
     topic: DeadLetterTopic
     content: TopicContent
     before: int
     letters: list[DeadLetter] = field(default_factory=list)
-    """Messages that have been read but not returned yet, newest last."""
+    """Messages that have been read but not returned, newest last."""
 
     @property
     def is_over(self) -> bool:

@@ -1,4 +1,4 @@
-"""Reports the services' health, the lag of their consumer groups, and the internal errors that they have recorded."""
+"""Reports the services' health, consumer lag and internal errors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -39,16 +39,13 @@ _FAILURES_SECONDS: Final = 4.0
 
 
 ReadReplicas = Callable[[], Awaitable[Mapping[str, Sequence[Replica]]]]
-"""Returns all processes with known addresses, by service, within a few seconds. Never raises an error."""
+"""Returns all processes with known addresses, by service. Never raises an error."""
 ReadLag = Callable[[], Awaitable[Sequence[GroupLag]]]
 """Returns the lag of all consumer groups. Raises ``BusUnavailable`` if Kafka is unreachable."""
 
 
 class Health:
-    """Reports the installation's state.
-
-    Caches health for two seconds and lag for five, so that many open pages cost little.
-    """
+    """Reports the installation's state. Caches health for two seconds and lag for five."""
 
     def __init__(
         self,
@@ -66,9 +63,9 @@ class Health:
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
 
     async def services(self, reader: Identity) -> ServiceStates:
-        """Returns the services' health, with the individual replicas for operators only.
+        """Returns the services' health. Only operators see the individual replicas.
 
-        Raises ``PermissionDenied`` unless a scope covers the company or the installation.
+        Raises ``PermissionDenied`` for a caller that may see only its own data.
         """
         view = view_of(reader)
         replicas, checked_at = await self._replicas.get()
@@ -108,9 +105,9 @@ class Health:
 
 
 class SharedAnswer(Generic[T]):
-    """Shares one request among all waiting callers, and returns the same answer until it's ``seconds`` old.
+    """Shares a request among all waiting callers, and returns the same answer until it's ``seconds`` old.
 
-    A failure is raised for every waiting caller, and isn't cached.
+    Failures are raised for every waiting caller, and aren't cached.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float, monotonic: Callable[[], float]) -> None:
@@ -140,10 +137,7 @@ class SharedAnswer(Generic[T]):
 
 @asynccontextmanager
 async def answered_within(seconds: float) -> AsyncIterator[None]:
-    """Limits how long an operator's request to Kafka may take.
-
-    Raises ``ServiceUnavailable`` if Kafka is unreachable, refuses the request, or takes longer.
-    """
+    """Limits the duration of a request to Kafka. Raises ``ServiceUnavailable`` if the request fails or takes longer."""
     try:
         async with asyncio.timeout(seconds):
             yield

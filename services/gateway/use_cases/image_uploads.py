@@ -1,4 +1,4 @@
-"""Stores the images in a request as artifacts of its session, and replaces them with references."""
+"""Stores a request's images as artifacts of its session, and replaces the images with references."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class ImageUploads:
     async def _stored(
         self, write: Write, session_id: str, block: B, form: Callable[[Artifact, ImageUrlBlock], F]
     ) -> B | F:
-        """Returns the block unchanged, or a reference to its image's artifact, as ``form`` builds it."""
+        """Returns the block unchanged, or the reference that ``form`` builds."""
         images = write.images
         if images is None or not isinstance(block, ImageUrlBlock):
             return block
@@ -101,7 +101,7 @@ async def _form(image: InlineImage, boundary: str) -> AsyncIterator[bytes]:
 
 
 async def _forget(images: InlineImages, url: str) -> None:
-    """Releases an image's bytes. After the last image, releases the request's slot for a large body, too."""
+    """Releases an image's bytes and, after the last image, the request's slot for a large body."""
     del images.waiting[url]
     if not images.waiting:
         await images.slot.aclose()

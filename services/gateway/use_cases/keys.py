@@ -1,4 +1,4 @@
-"""Manages API keys and issues bearer tokens. Other users' keys require the scope ``company:write``."""
+"""Manages API keys and issues bearer tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ _log = structlog.get_logger("tokens")
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A key together with its secret, which isn't stored and so can't be shown again."""
+    """A key and its secret, which isn't stored and so can't be shown again."""
 
     key: ApiKey
     secret: str
@@ -47,7 +47,7 @@ class IssuedKey:
 class Keys:
     """Creates, rotates and revokes keys. ``forget`` is called with the ID of each revoked key.
 
-    ``limits``: the companies' limits, or None for operators, who have none.
+    ``limits``: the companies' limits, or None for operators, who are exempt.
     """
 
     store: KeyStore
@@ -59,10 +59,7 @@ class Keys:
         return await self.store.keys(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: CreateKeyBody) -> IssuedKey:
-        """Creates a key for the caller.
-
-        Raises ``PermissionDenied`` for scopes or a rate limit beyond the caller's own.
-        """
+        """Creates a key. Raises ``PermissionDenied`` for scopes or a rate limit beyond the caller's own."""
         identity, now = maker.identity, self.now()
         scopes = identity.scopes - INSTALLATION_SCOPES if wanted.scopes is None else frozenset(wanted.scopes)
         expires_at = expiry(wanted.expires_at, now) or now + DEFAULT_LIFETIME
@@ -88,7 +85,7 @@ class Keys:
         expires_at: datetime | None,
         rate_limit: int | None,
     ) -> IssuedKey:
-        """Creates a key with these rights. Doesn't check whether they may be granted."""
+        """Creates a key, without checking whether the caller may grant these scopes and this rate limit."""
         secret = new_secret()
         key = ApiKey(
             id=new_id(),
@@ -108,9 +105,9 @@ class Keys:
         return IssuedKey(key, secret.text)
 
     async def rotate(self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int) -> IssuedKey:
-        """Replaces a key with a new one that has the same rights. The old key stays valid for ``grace_seconds``.
+        """Replaces a key with a new key that has the same rights. The old key stays valid for ``grace_seconds``.
 
-        Without ``expires_at``, the new key has the same lifetime as the old one. Raises ``Conflict`` if the old key is
+        Without ``expires_at``, the new key has the same lifetime as the old key. Raises ``Conflict`` if the old key is
         already revoked, expired or rotated.
         """
         old = await self._changeable(write.identity, key_id)
@@ -134,7 +131,7 @@ class Keys:
                 return IssuedKey(successor, secret.text)
         except KeyReused as reuse:
             raise _already_made(reuse, write) from None
-        raise Conflict("The API key is already expired, revoked or rotated. Create a new one.")
+        raise Conflict("The API key is already expired, revoked or rotated. Create a new key.")
 
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)
@@ -153,9 +150,8 @@ class Keys:
 
 
 def issue_token(tokens: JwtTokens, caller: Principal, wanted: TokenBody, now: datetime) -> TokenReply:
-    """Issues a bearer token for an API key, and doesn't store it. The token expires with its key at the latest.
-
-    Raises ``PermissionDenied`` for scopes that the key lacks.
+    """Issues a bearer token, which expires no later than its key. Raises ``PermissionDenied`` for scopes that the key
+    lacks.
     """
     identity = caller.identity
     granted = identity.scopes if wanted.scopes is None else frozenset(wanted.scopes)

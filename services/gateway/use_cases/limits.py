@@ -1,4 +1,4 @@
-"""Reports companies' limits, and how much of them is used."""
+"""Reports companies' limits and their use."""
 
 import asyncio
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Limits:
         return {name: LimitOfCompany(limit=self.known.of(company_id, name), used=used.get(name)) for name in LIMITS}
 
     async def _amounts(self, owner: str, caller: Identity) -> dict[str, int]:
-        """Returns a service's counts, or nothing if it doesn't respond or its release doesn't report counts yet."""
+        """Returns a service's counts, or nothing if the service doesn't report them."""
         try:
             reply = await self.upstreams.request("GET", owner, "/internal/amounts", caller, deadline=_SECONDS)
             amounts: dict[str, int] = orjson.loads(checked(reply))

@@ -28,9 +28,9 @@ _BUSY: Final = "The service is busy, and your company is sending the most reques
 
 @dataclass(slots=True)
 class _Sender:
-    """The number of a company's requests in this tick, and its rates per second.
+    """A company's requests in this tick, and its rates per second.
 
-    Requests received are averaged over five seconds, those accepted over half a second.
+    Received requests are averaged over five seconds, and accepted requests over half a second.
     """
 
     came: int = 0
@@ -44,8 +44,8 @@ class _Sender:
 class LoadShedding:
     """Throttles the busiest company while the event loop is late and other companies send requests.
 
-    Never throttles a company while others send next to nothing, nor below ``LEAST_PER_SECOND``. While the event
-    loop is on time, bounds rise until they have no effect.
+    Never throttles a company below ``LEAST_PER_SECOND``. While the event loop is on time, bounds rise until they have
+    no effect.
     """
 
     def __init__(self, *, on_refused: Callable[[], None] = lambda: None) -> None:
@@ -57,14 +57,13 @@ class LoadShedding:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The throttled companies, and how many requests per second each of them may send."""
+        """The throttled companies, with the number of requests per second that each may send."""
         return {company: each.allowed for company, each in self._senders.items() if each.allowed < math.inf}
 
     async def admit(self, company_id: str) -> None:
-        """Counts a request. If the company is throttled, delays the request by less than a second or rejects it.
+        """Counts a request. Delays a throttled company's request by less than a second, or raises ``RateLimited``.
 
-        A rejected request raises ``RateLimited``, after up to three seconds to slow down callers that retry
-        immediately. If very many requests are already being held, it raises without delay.
+        ``RateLimited`` is usually raised after up to three seconds, to slow down clients that retry immediately.
         """
         pause, wait = self.take(company_id)
         if len(self._senders) > 1:
@@ -86,7 +85,7 @@ class LoadShedding:
         raise RateLimited(_BUSY, details=details, retry_after=max(wait - held, 1))
 
     def take(self, company_id: str) -> tuple[float, int]:
-        """Counts a request. Returns its delay, and when to retry if it's rejected (otherwise 0), in seconds."""
+        """Counts a request. Returns its delay and, if it's rejected, the time until a retry, both in seconds or 0."""
         sender = self._senders.setdefault(company_id, _Sender())
         if len(self._senders) == 1:
             sender.came = sender.passed = 0
@@ -100,7 +99,7 @@ class LoadShedding:
         return max(-sender.tokens, 0.0) / sender.allowed, 0
 
     async def run(self) -> None:
-        """Measures how late the event loop is, whenever several companies send requests. Runs until cancelled."""
+        """Measures how late the event loop is while several companies send requests. Runs until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             await self._shared.wait()

@@ -36,8 +36,7 @@ class _Known:
 class Principals:
     """Finds principals and caches them.
 
-    All users of a public key share one identity, so each of them can open any of the key's sessions by ID. An agent's
-    own key works while the agent is public, and only on the agent's allowed origins.
+    All users of a public key share one identity, so each user can open any of the key's sessions by ID.
     """
 
     def __init__(
@@ -62,17 +61,11 @@ class Principals:
         self._by_agent = TTLCache(self._of_agent, _id, fresh, monotonic)
 
     async def by_secret(self, secret: str) -> Principal:
-        """Returns the principal for an API key.
-
-        Raises ``AuthenticationFailed`` if the key is unknown, revoked or expired.
-        """
+        """Raises ``AuthenticationFailed`` if the API key is unknown, revoked or expired."""
         return self._valid(await self._by_digest.find(digest_of(secret)) if has_form(secret) else None)
 
     async def by_token(self, token: str) -> Principal:
-        """Returns the principal for a bearer token.
-
-        Raises ``AuthenticationFailed`` if the token or its key is no longer valid.
-        """
+        """Raises ``AuthenticationFailed`` if the bearer token or its key is no longer valid."""
         grant = self._tokens.decode(token)
         if grant.expires_at <= self._now():
             raise AuthenticationFailed("The bearer token has expired.")
@@ -83,10 +76,7 @@ class Principals:
         return replace(principal, identity=narrowed, expires_at=grant.expires_at)
 
     async def by_connection_key(self, key: str) -> Principal:
-        """Returns the principal for a connection's key.
-
-        Raises ``AuthenticationFailed`` if it's unknown, deleted or expired.
-        """
+        """Raises ``AuthenticationFailed`` if the connection's key is unknown, deleted or expired."""
         found = await self._by_connection.find(key) if has_connection_form(key) else None
         if found is None:
             raise AuthenticationFailed("Invalid connection key. Check the key, or create a new connection.")
@@ -95,14 +85,14 @@ class Principals:
         return found
 
     async def by_agent_key(self, key: str) -> Principal:
-        """Returns the principal for an agent's own key. Raises ``AuthenticationFailed`` unless the agent is public."""
+        """Raises ``AuthenticationFailed`` unless this is the key of a public agent."""
         found = await self._by_agent.find(key) if is_agent_key(key) else None
         if found is None:
             raise AuthenticationFailed("Invalid agent key. It must be the key of a public agent.")
         return found
 
     def forget(self, identifier: str) -> None:
-        """Drops a key, connection or agent from the caches. A lookup in progress won't be cached, either."""
+        """Drops a key, connection or agent from the caches. Also keeps lookups in progress from being cached."""
         for cache in (self._by_digest, self._by_id, self._by_connection, self._by_agent):
             cache.forget(identifier)
 
@@ -133,10 +123,10 @@ class Principals:
 
 
 class TTLCache(Generic[K, V]):
-    """Caches values for 30 s, or until an event says that a value has changed (``forget``).
+    """Caches values for 30 s, or until an event about the value arrives (``forget``).
 
-    Also caches that there's no value, for 5 s or until any event, because a page with an invalid key keeps sending
-    requests. While the bus isn't ``fresh``, events may be missed, so values are looked up each time.
+    Missing values are cached for 5 s or until any event, because a page with an invalid key keeps sending requests.
+    While the bus isn't ``fresh``, events may be missed, so values are looked up each time.
     """
 
     def __init__(
@@ -167,7 +157,7 @@ class TTLCache(Generic[K, V]):
         return await self._load(presented)
 
     def forget(self, identifier: str) -> None:
-        """Drops the values with this ID. A lookup in progress won't be cached, either."""
+        """Drops the values with this ID. Also keeps lookups in progress from being cached."""
         self._forgotten += 1
         # Misses have no IDs, so the event may be about any of them.
         self._missed.clear()

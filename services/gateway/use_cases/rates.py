@@ -26,16 +26,13 @@ _BLOCKS: Final = 20
 
 
 def block_of(limit: int) -> int:
-    """Returns how many tokens or slots a gateway takes at once.
-
-    This is only a twentieth of the limit, because part of a block may go unused.
-    """
+    """Returns how many tokens or slots a gateway takes at once: a twentieth of the limit, since some may go unused."""
     return max(1, limit // _BLOCKS)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Tokens that this gateway has taken but not used yet. It doesn't request more before ``empty_until``."""
+    """Tokens that this gateway has taken but not used. The gateway doesn't request more before ``empty_until``."""
 
     tokens: int = 0
     empty_until: float = 0.0
@@ -45,7 +42,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class _FullBacklog:
-    """A full backlog: until when turns are rejected without asking the runtime, and how many callers were rejected."""
+    """A full backlog. ``until``: when the runtime is asked again. ``refused``: how many callers were rejected."""
 
     refusal: ErrorInfo
     until: float
@@ -54,11 +51,10 @@ class _FullBacklog:
 
 
 class Rates:
-    """Limits the rates of requests and turns.
+    """Limits the rates of requests and turns. Each gateway takes tokens in blocks, so that requests rarely wait.
 
-    Each gateway takes tokens in blocks, and fetches the next block early, so that requests rarely wait. While the
-    database is unreachable, each gateway enforces the keys' limits independently and doesn't enforce the companies'
-    rates.
+    While the database is unreachable, each gateway enforces the keys' limits independently, and doesn't enforce the
+    companies' limits.
     """
 
     def __init__(self, shared: SharedLimits, limits: CompanyLimits, monotonic: Callable[[], float]) -> None:
@@ -69,23 +65,20 @@ class Rates:
         self._backlogs: dict[str, _FullBacklog] = {}
 
     async def take_of_key(self, key_id: str, per_minute: int | None) -> None:
-        """Takes a token for a request with this key, whose limit is ``per_minute``.
-
-        Raises ``RateLimited`` if there's none left.
-        """
+        """Takes a token for a request with this key. Raises ``RateLimited`` above ``per_minute``."""
         if per_minute is not None and (wait := await self._take(key_id, REQUESTS_OF_KEY, per_minute)):
             raise RateLimited(
                 f"The key's rate limit ({per_minute} per minute) is used up. Try again later.", retry_after=wait
             )
 
     async def take(self, company_id: str, name: str) -> None:
-        """Takes a token from the company's bucket ``name``. Raises ``RateLimited`` if it's empty."""
+        """Takes a token from the company's bucket ``name``. Raises ``RateLimited`` if the bucket is empty."""
         limit = self._limits.of(company_id, name)
         if limit is not None and company_id and (wait := await self._take(company_id, name, limit)):
             raise rate_exceeded(name, limit, limit, wait)
 
     async def take_turn(self, company_id: str) -> None:
-        """Takes a token for a turn. Raises ``RateLimited`` if there's none left, or the company's backlog is full."""
+        """Takes a token for a turn. Raises ``RateLimited`` above the limit, or if the company's backlog is full."""
         self.check_backlog(company_id)
         await self.take(company_id, TURNS)
 
@@ -95,15 +88,14 @@ class Rates:
             raise self._refused(self._backlogs[company_id])
 
     def has_full_backlog(self, company_id: str) -> bool:
-        """Returns whether the company's turns are rejected at the moment, because the runtime has just refused one."""
+        """Returns whether the company's turns are currently rejected, because the runtime has just refused a turn."""
         full = self._backlogs.get(company_id)
         return full is not None and self._monotonic() < full.until
 
     def backlog_is_full(self, company_id: str, refusal: RateLimited) -> RateLimited:
-        """Records that the company has as many active turns as allowed. Its next turns are rejected here for half a
-        second.
+        """Records that the company has too many active turns. Its next turns are rejected here for half a second.
 
-        Returns the error for the caller. Its ``retry_after`` grows with the number of rejected callers.
+        Returns the error for the caller. ``retry_after`` grows with the number of rejected callers.
         """
         now = self._monotonic()
         self._backlogs = {
@@ -123,7 +115,7 @@ class Rates:
         return RateLimited(full.refusal.message, details=full.refusal.details, retry_after=wait)
 
     async def _take(self, holder: str, name: str, per_minute: int) -> int:
-        """Takes one token and returns 0. If there's none, returns in how many seconds one will be available."""
+        """Takes a token and returns 0. If the bucket is empty, returns the number of seconds until the next token."""
         now = self._monotonic()
         bucket = self._bucket(holder, name, now)
         while bucket.tokens == 0:
@@ -153,7 +145,7 @@ class Rates:
         }
 
     def _ask(self, bucket: _Bucket, holder: str, name: str, per_minute: int) -> asyncio.Task[None]:
-        """Returns the pending request for a block of tokens, or starts one."""
+        """Returns the pending request for a block of tokens, or starts a request."""
         if bucket.asking is None:
             bucket.asking = asyncio.create_task(self._refill(bucket, holder, name, per_minute))
         return bucket.asking

@@ -1,4 +1,4 @@
-"""Stores users' secrets, which the gateway encrypts before it passes them on."""
+"""Encrypts and stores users' secrets."""
 
 import base64
 from dataclasses import dataclass
@@ -18,15 +18,14 @@ class SecretsUnavailable(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Encrypts and stores secrets. Their values leave this process only encrypted, inside commands."""
+    """Encrypts and stores secrets. Their values leave this process only encrypted."""
 
     commands: CommandDispatcher
     cipher: SecretCipher | None
 
     async def put(self, write: Write, name: str, value: str) -> Received:
-        """Stores a secret.
-
-        Raises ``SecretsUnavailable`` without an encryption key, and ``Conflict`` if the company has too many secrets.
+        """Raises ``SecretsUnavailable`` without an encryption key, and ``Conflict`` if the company has too many
+        secrets.
         """
         if self.cipher is None:
             raise SecretsUnavailable

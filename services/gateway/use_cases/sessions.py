@@ -1,4 +1,4 @@
-"""Opens, reads, changes and deletes sessions, which are conversations with an agent."""
+"""Opens, reads, changes and deletes sessions."""
 
 import hashlib
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _LAST: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Manages sessions. Methods that take one raise ``NotFound`` if it doesn't exist or the caller can't see it."""
+    """Manages sessions. Methods for a session raise ``NotFound`` if the caller can't see it."""
 
     commands: CommandDispatcher
     agents: Agents
@@ -69,12 +69,11 @@ class Sessions:
         return SessionCreated.decode(created.payload)
 
     async def open_named(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
-        """Opens a session with a name that the caller chooses, or finds the one opened before. Returns its ID.
+        """Opens the session with this name, or finds it, and returns its ID. ``public``: a public principal's
+        restrictions.
 
         The session's ID is derived from the company, user, agent and name, so concurrent first requests create only one
-        session. With ``public``, a public principal's restrictions, the session uses the public key's own agent.
-
-        Raises ``NotFound`` for an unknown agent, and ``Conflict`` if the session with this name has been deleted.
+        session. Raises ``NotFound`` for an unknown agent, and ``Conflict`` if the session has been deleted.
         """
         session_id = named_session_id(write.identity, agent_key, name)
         if not await self._is_there(write.identity, session_id):
@@ -96,8 +95,7 @@ class Sessions:
     async def begin(self, write: Write, beginning: SessionBeginning) -> str:
         """Opens a session, optionally with a history, metadata and an expiry. Returns its ID.
 
-        If the history has images, it's added after the session has been created, because images are stored in the
-        session.
+        A history with images is added in a second step, because images are stored in the session.
         """
         later = beginning.messages if write.has_images else ()
         begun = beginning.model_copy(update={"messages": []}) if later else beginning
@@ -122,8 +120,8 @@ class Sessions:
     ) -> SessionCreated:
         """Opens a session with a copy of the history. ``up_to_turn_id`` includes that turn; ``before_turn_id`` doesn't.
 
-        With ``expires_after`` in seconds, the fork isn't listed, and is deleted after that time. Raises ``Conflict``
-        while the turn is running.
+        ``expires_after``: the number of seconds after which an unlisted fork is deleted. Raises ``Conflict`` while the
+        turn is running.
         """
         source = id_of(session_id, "session")
         limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}
@@ -143,16 +141,15 @@ class Sessions:
         metadata: dict[str, str] | None = None,
         agent: SessionBeginning | None = None,
     ) -> None:
-        """Changes a session. Raises ``Conflict`` if an agent is given but the session already has one."""
+        """Changes a session. Raises ``Conflict`` if an agent is given but the session already has an agent."""
         command = UpdateSession(session_id=id_of(session_id, "session"), metadata=metadata, agent=agent)
         await self.commands.run(write, command)
 
     async def add_messages(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[Message]:
-        """Appends messages to the history between turns. Raises ``Conflict`` while a turn is active.
-
-        Returns the messages as they'll appear in lists.
+        """Appends messages to the history, and returns them as lists show them. Raises ``Conflict`` while a turn is
+        active.
         """
         session_id = id_of(session_id, "session")
         history = await self.images.history(write, session_id, messages)
@@ -161,7 +158,7 @@ class Sessions:
         return SessionUpdated.decode(outcome.payload).messages
 
     async def delete(self, write: Write, session_id: str) -> None:
-        """Deletes a session and its turns. A running turn is cancelled first."""
+        """Deletes a session and its turns. Cancels a running turn first."""
         command = DeleteSession(session_id=id_of(session_id, "session"))
         await self.commands.run(write, command)
 
@@ -181,7 +178,7 @@ class Sessions:
         return (await self.messages(identity, session_id, limit=_LAST, offset=max(0, total - _LAST))).messages
 
     async def open_actions(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
-        """Returns the actions for which the session's waiting turn needs answers."""
+        """Returns the actions that need answers."""
         params = {"session_id": session_id, "limit": 200}
         return (await self.upstreams.read(ActionPage, "runtime", "/internal/actions", identity, params)).actions
 

@@ -21,7 +21,7 @@ _REFUSED_SECONDS: Final = 1.0
 
 
 class StreamSlots:
-    """Limits the open streams of each company. Each gateway reserves slots in blocks, and renews them every 10 s.
+    """Limits each company's open streams. Each gateway reserves slots in blocks, and renews them every 10 s.
 
     While the database is unreachable, every stream gets a slot.
     """
@@ -37,10 +37,7 @@ class StreamSlots:
 
     @asynccontextmanager
     async def taken(self, company_id: str) -> AsyncIterator[None]:
-        """Holds a slot for a stream.
-
-        Raises ``RateLimited`` if the company already has as many open streams as allowed.
-        """
+        """Holds a slot for a stream. Raises ``RateLimited`` if the company has too many open streams."""
         limit = self._limits.of(company_id, STREAMS)
         if limit is not None and company_id:
             # Checks again after each wait, since other streams may have taken the slots.
@@ -55,10 +52,7 @@ class StreamSlots:
                 del self._open[company_id]
 
     async def run(self) -> None:
-        """Renews this gateway's slots, and frees unused ones except for a block per company.
-
-        Runs until cancelled.
-        """
+        """Renews this gateway's slots, and frees unused slots except for a block per company. Runs until cancelled."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
@@ -94,10 +88,7 @@ class StreamSlots:
         return self._asking.setdefault(company_id, asyncio.Lock())
 
     async def _more(self, company_id: str, limit: int) -> None:
-        """Reserves a block of slots, unless another task has just done so.
-
-        Raises ``RateLimited`` if no slot is free.
-        """
+        """Reserves a block of slots, unless another task has done so. Raises ``RateLimited`` if no slot is free."""
         loop = asyncio.get_running_loop()
         async with self._lock(company_id):
             taken = self._open[company_id]

@@ -1,4 +1,4 @@
-"""Starts, awaits, follows, answers and cancels turns, for every protocol."""
+"""Starts, awaits, follows, answers and cancels turns."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
@@ -60,11 +60,7 @@ TurnPart = TurnProgress | Turn | None
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The last known status of a turn that hasn't ended.
-
-    ``required_actions`` need answers before this turn can continue. ``blocked_by``: the waiting turn ahead of it, if
-    any.
-    """
+    """The last known status of a turn that hasn't ended. ``blocked_by``: the waiting turn ahead of it, if any."""
 
     status: TurnStatus
     required_actions: Sequence[RequiredAction] = ()
@@ -90,8 +86,8 @@ class SubmittedTurn:
     async def finish(self, seconds: float) -> Received | Unfinished:
         """Waits up to ``seconds`` for the turn to complete or need an answer.
 
-        Raises the turn's error if it's refused, fails or is cancelled. Raises ``TimedOut`` if the runtime doesn't
-        accept it within 5 s.
+        Raises the turn's error if the turn is refused, fails or is cancelled. Raises ``TimedOut`` if the runtime
+        doesn't accept the turn within 5 s.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -117,7 +113,7 @@ class SubmittedTurn:
                 return await self._state(now)
 
     async def accepted(self) -> Unfinished:
-        """Waits until the turn is stored. Raises its error if it's refused, and ``TimedOut`` like ``finish``."""
+        """Waits until the turn is stored. Raises the error of a refused turn, and ``TimedOut`` like ``finish``."""
         received = await self._await_acceptance()
         if received is None:
             return await self._state(Unfinished("queued"))
@@ -127,9 +123,8 @@ class SubmittedTurn:
         return Unfinished(status or "running", blocked_by=_blocked_by(received))
 
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the turn's events up to the terminal event, and ``None`` after every 15 s without an event.
-
-        Raises the errors of ``accepted`` before the first event.
+        """Yields the turn's events, and ``None`` as a keep-alive. Raises the errors of ``accepted`` before the first
+        event.
         """
         received = await self._await_acceptance()
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
@@ -139,7 +134,7 @@ class SubmittedTurn:
                 yield event
 
     async def _state(self, last_known: Unfinished) -> Unfinished:
-        """Returns the turn's state from the runtime, or the last known state if the runtime doesn't respond."""
+        """Returns the turn's state, or the last known state if the runtime doesn't respond."""
         try:
             turn = await self.reader.turn_state(self.replies.identity, self.session_id, self.command_id)
         except (ServiceUnavailable, NotFound):
@@ -161,7 +156,7 @@ class SubmittedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Manages turns. Methods that take one raise ``NotFound`` if it doesn't exist or the caller can't see it."""
+    """Manages turns. Methods for a turn raise ``NotFound`` if the caller can't see it."""
 
     commands: CommandDispatcher
     idempotency: IdempotencyStore
@@ -174,11 +169,10 @@ class Turns:
     async def submit(
         self, write: Write, session: str | SessionBeginning, content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncIterator[SubmittedTurn]:
-        """Sends a message to the runtime. The turn's ID is the command's.
+        """Sends a message to the runtime. ``session``: the session's ID, or the beginning of a session to create.
 
-        ``session``: the session's ID, or the beginning of a session to create in the same command as its first turn.
-        The new session's ID is derived from the command's, so that a retry finds both. If there are images, the session
-        is created first, because images are stored in a session.
+        The turn's ID is the command's ID. The new session's ID is derived from the command's ID, so that a retry finds
+        both. If there are images, the session is created first, because images are stored in a session.
         """
         if not isinstance(session, str) and write.has_images:
             session, write = await self.sessions.begin(write.part("session"), session), write.part("turn")
@@ -202,14 +196,10 @@ class Turns:
         known: Collection[str] = (),
         answered: Collection[str] = (),
     ) -> AsyncGenerator[TurnPart, None]:
-        """Follows a turn for protocols whose streams end when the turn needs an answer.
+        """Follows a turn for protocols whose streams end when the turn needs an answer. The waiting turn comes last.
 
-        Yields events up to the terminal event, or until the turn is waiting. In the latter case, the waiting turn comes
-        last. Waits that are already over are skipped.
-
-        ``known``: IDs of open actions that this reader won't answer. ``answered``: IDs of actions that the reader has
-        just answered. Events before the last of these answers are left out, but if the turn is waiting for another
-        answer, the turn is still yielded.
+        ``known``: IDs of open actions that this reader won't answer. ``answered``: IDs of actions that this reader has
+        just answered. Events before the last of these answers are omitted.
         """
         awaited = set(answered)
         async with aclosing(typed_events(events)) as progress:
@@ -226,7 +216,7 @@ class Turns:
                     return
 
     async def read(self, identity: Identity, turn_id: str) -> Turn:
-        """Returns a turn by its ID alone, for protocols whose requests don't name the session."""
+        """Returns a turn by its ID, without the session's ID."""
         path = f"/internal/turns/{id_of(turn_id, 'turn')}"
         return await self.upstreams.read(Turn, "runtime", path, identity)
 
@@ -236,15 +226,15 @@ class Turns:
         return await self.upstreams.read(TurnPage, "runtime", "/internal/turns", identity, given)
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """Returns the ID of the turn that a recent request started, found by the request's idempotency key."""
+        """Returns the ID of the turn that a recent request with this idempotency key started, or None."""
         return await self.idempotency.find(request)
 
     async def answer(
         self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
     ) -> Turn:
-        """Answers an open action of a waiting turn. The entrypoint must have checked the required scope.
+        """Answers an open action, and returns the turn. The caller must have checked the required scope.
 
-        Returns the turn's new state. Raises ``Conflict`` if the action was answered differently or is no longer open.
+        Raises ``Conflict`` if the action was answered differently or is no longer open.
         """
         command = ResolveAction(
             session_id=id_of(session_id, "session"),
@@ -258,16 +248,13 @@ class Turns:
         return ResolveActionAccepted.decode((await self.commands.run(write, command)).payload).turn
 
     async def cancel(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
-        """Cancels a turn. Raises ``Conflict`` if it has already ended."""
+        """Cancels a turn. Raises ``Conflict`` if the turn has already ended."""
         command = CancelTurn(session_id=id_of(session_id, "session"), turn_id=id_of(turn_id, "turn"))
         accepted = await self.commands.run(write, command)
         return CancelTurnAccepted.decode(accepted.payload)
 
     async def _waiting(self, identity: Identity, event: Event, known: Collection[str]) -> Turn | None:
-        """Returns the turn if the event requires an action and the turn is still waiting for it.
-
-        Returns None for actions in ``known``.
-        """
+        """Returns the turn if the event requires an action that is still open and isn't ``known``."""
         if not isinstance(event, TurnActionRequired) or event.action.action_id in known:
             return None
         try:
@@ -289,5 +276,5 @@ def _blocked_by(received: Received) -> BlockedBy | None:
 
 
 def _session_of(command_id: str) -> str:
-    """Returns the ID of the session that a turn creates, which is the turn's ID with one bit changed."""
+    """Returns the ID of the session that a turn creates: the turn's ID with one bit changed."""
     return str(UUID(int=UUID(command_id).int ^ 1))

@@ -1,4 +1,4 @@
-"""Creates webhooks' secrets, and encrypts them before they leave the gateway."""
+"""Creates webhooks' secrets, and encrypts them."""
 
 import base64
 import secrets
@@ -42,10 +42,7 @@ class NewSecret:
         return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
 
     def shown(self, stored_id: str | None, what: str) -> str:
-        """Returns the secret if this attempt stored it.
-
-        Raises ``Conflict`` if an earlier attempt stored another one.
-        """
+        """Returns the secret. Raises ``Conflict`` if an earlier attempt stored another secret."""
         if self.id != stored_id:
             raise Conflict(
                 f"This request already created {what}. Secrets are shown only once; rotate the secret if it's lost."
@@ -55,19 +52,16 @@ class NewSecret:
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Creates webhooks and rotates their secrets. A secret leaves this process only in the response, or encrypted.
+    """Creates webhooks and rotates their secrets. Methods raise ``SecretsUnavailable`` without an encryption key.
 
-    Both methods raise ``SecretsUnavailable`` without an encryption key.
+    A secret leaves this process only in the response, or encrypted.
     """
 
     commands: CommandDispatcher
     cipher: SecretCipher | None
 
     async def create(self, write: Write, wanted: CreateWebhookBody) -> IssuedWebhookReply:
-        """Creates a webhook, and returns it with its secret.
-
-        Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks.
-        """
+        """Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks."""
         secret, status = self._new_secret(), WebhookStatus(wanted.status)
         given = {**dict(wanted), "event_types": tuple(dict.fromkeys(wanted.event_types)), "status": status}
 
@@ -90,7 +84,7 @@ class Webhooks:
         )
 
     async def rotate_secret(self, write: Write, webhook: Webhook, *, grace_seconds: int) -> IssuedWebhookReply:
-        """Adds a secret. For ``grace_seconds``, deliveries are also signed with the previous one.
+        """Adds a secret. For ``grace_seconds``, deliveries are also signed with the previous secret.
 
         Raises ``Conflict`` if the webhook has too many valid secrets.
         """

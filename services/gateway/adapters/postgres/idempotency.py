@@ -46,11 +46,10 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 
 
 class PostgresIdempotency:
-    """Records idempotency keys, sharing the database connections fairly among companies.
+    """Records idempotency keys, and shares the database connections fairly among companies.
 
-    Every write starts here, so one company's burst could take every connection and block the others. A company can
-    use up to half of the ``connections`` reserved for idempotency keys, or more while no other company is waiting and
-    two connections stay free.
+    Every write starts here, so one company's burst could block all others. A company can use half of ``connections``,
+    or more while no other company is waiting and two connections stay free.
     """
 
     def __init__(self, database: Database, *, connections: int, seconds: float = _WAIT_SECONDS) -> None:
@@ -60,15 +59,14 @@ class PostgresIdempotency:
 
     @property
     def waiting(self) -> int:
-        """The number of writes waiting for their company's turn, not counting those waiting for a connection."""
+        """The number of writes that are waiting for their company's turn."""
         return self._permits.waiting
 
     @asynccontextmanager
     async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
-        """Yields a connection once it's the company's turn.
+        """Raises ``ServiceUnavailable`` if the company has too many writes in progress.
 
-        Raises ``ServiceUnavailable`` if the company has too many writes, and ``StoreUnavailable`` if no connection is
-        free.
+        Raises ``StoreUnavailable`` if no connection is free.
         """
         has_turn = False
         async with AsyncExitStack() as held:

@@ -120,11 +120,11 @@ class PostgresKeys:
 
 
 class _Superseded(Exception):
-    """Raised to roll a transaction back because another request has rotated or revoked the key."""
+    """Rolls a transaction back after another request has rotated or revoked the key."""
 
 
 async def _check_quota(transaction: Transaction, company_id: str, most: int | None) -> None:
-    """Raises ``QuotaExceeded`` if the company has too many valid keys. A lock prevents concurrent additions."""
+    """Raises ``QuotaExceeded`` if the company already has ``most`` valid keys."""
     if most is None:
         return
     await transaction.connection.execute(_LOCK_COMPANY, (company_id,))

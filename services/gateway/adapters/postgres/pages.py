@@ -17,10 +17,7 @@ async def visible_page(
     offset: int,
     cursor: str | None = None,
 ) -> Page[dict[str, Any]]:
-    """Returns a page of the rows that the reader may see, newest first.
-
-    ``columns`` refers to the table by the alias ``k``, which ``table`` has to define.
-    """
+    """Returns a page of the rows that the reader may see, newest first. ``table`` must define the alias ``k``."""
     visible = f"FROM {table} WHERE company_id = %(company)s"
     if not reader.reads_company:
         visible += " AND user_id = %(user)s"

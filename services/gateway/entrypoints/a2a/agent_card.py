@@ -1,4 +1,4 @@
-"""Builds the agent card, which tells A2A clients how to reach an agent and what it accepts."""
+"""Builds the agent card, which tells A2A clients how to reach an agent and which content it accepts."""
 
 from typing import Any
 
@@ -9,9 +9,7 @@ PROTOCOL_VERSION = "1.0"
 
 
 def card_of(agent: Agent, address: str) -> dict[str, Any]:
-    """Returns an agent's card. ``address``: the agent's URL. Leaves out instructions and tools, since cards can be
-    public.
-    """
+    """Returns an agent's card, without instructions and tools, since it can be public. ``address``: the agent's URL."""
     return {
         "name": agent.name,
         "description": f"The agent {agent.name}.",

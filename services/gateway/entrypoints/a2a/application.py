@@ -50,7 +50,7 @@ HttpCall = Annotated[Call, Depends(_http_json)]
 
 @router.get("/.well-known/agent-card.json")
 async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Response:
-    """Returns an agent's card. Requests without a credential find only public agents."""
+    """Returns an agent's card. Without a credential, only public agents are found."""
     if "x-api-key" in request.headers or "authorization" in request.headers:
         caller = await authenticated(request, [Scope.AGENTS_READ])
         agent = await door.agents.find(caller.identity, agent_key)
@@ -58,9 +58,7 @@ async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Respons
         try:
             agent = await door.agents.find_public(agent_key)
         except NotFound:
-            raise AuthenticationFailed(
-                "There is no public agent with this key. Other agents require a credential."
-            ) from None
+            raise AuthenticationFailed("No public agent has this key. Other agents require a credential.") from None
     card = card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")
     return json_answer(orjson.dumps(card), headers={"Cache-Control": "private, max-age=60"})
 

@@ -1,4 +1,4 @@
-"""Executes calls from A2A clients, over either of the protocol's bindings."""
+"""Executes calls from A2A clients, over JSON-RPC or HTTP+JSON."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -57,11 +57,11 @@ _METHODS: Final[Mapping[str, tuple[type[Message], Scope, Callable[[Operations, A
 }
 _ABOUT_PUSH: Final = ("TaskPushNotificationConfig", "TaskPushNotificationConfigs")
 _OF_BEFORE: Final = "0.3"
-"""The version that the protocol assumes if a request doesn't specify one."""
+"""The protocol version of requests that don't specify one."""
 
 
 class Binding(Protocol):
-    """Renders results and errors as one of the protocol's bindings requires."""
+    """Renders results and errors for one of the protocol's bindings."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -115,10 +115,9 @@ def check_version(request: Request) -> None:
 
 
 def parsed(values: Any, model: type[M]) -> M:
-    """Parses a method's parameters. Ignores unknown fields, as the protocol requires, since newer releases may add
-    some.
+    """Parses a method's parameters. Raises ``InvalidParamsError`` for invalid ones.
 
-    Raises ``InvalidParamsError`` for invalid parameters.
+    Ignores unknown fields, as the protocol requires.
     """
     if not isinstance(values, dict):
         raise InvalidParamsError("params must be an object.")
@@ -131,9 +130,7 @@ def parsed(values: Any, model: type[M]) -> M:
 
 
 def json_of(body: bytes) -> Any:
-    """Parses a body. Raises ``JSONParseError`` for invalid JSON, and ``InvalidParamsError`` for values that can't be
-    stored.
-    """
+    """Parses a body. Raises ``JSONParseError`` for invalid JSON, ``InvalidParamsError`` if values can't be stored."""
     try:
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -146,7 +143,7 @@ def json_of(body: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A caller's request to an agent, over one of the two bindings."""
+    """A caller's request to an agent, over one of the protocol's bindings."""
 
     request: Request
     agent_key: str
@@ -156,7 +153,7 @@ class Call:
     binding: Binding
 
     async def answer(self, method: str, values: Any) -> Response:
-        """Executes the method and renders the response. Raises errors that the protocol has no code for."""
+        """Executes the method. Raises the errors for which the protocol has no code."""
         try:
             check_version(self.request)
             if method.endswith(_ABOUT_PUSH):
@@ -164,7 +161,7 @@ class Call:
             if method == "GetExtendedAgentCard":
                 raise ExtendedAgentCardNotConfiguredError
             if method not in _METHODS:
-                raise MethodNotFoundError(f"There is no method {method[:100]!r}.")
+                raise MethodNotFoundError(f"Unknown method {method[:100]!r}.")
             takes, scope, operation = _METHODS[method]
             params = parsed(values, takes)
             require_scopes(self.caller, [scope])
@@ -201,7 +198,7 @@ class Call:
 
 
 def address_of(request: Request) -> str:
-    """Returns the gateway's URL as callers see it. The scheme may come from a proxy that terminates TLS."""
+    """Returns the gateway's URL as callers see it. A proxy that terminates TLS can specify the scheme."""
     forwarded = request.headers.get("x-forwarded-proto", "").lower()
     scheme = forwarded if forwarded in ("http", "https") else request.url.scheme
     return f"{scheme}://{request.url.netloc}"

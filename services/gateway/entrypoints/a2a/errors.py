@@ -1,4 +1,4 @@
-"""Renders errors in A2A's formats, including the codes from which clients derive their error classes."""
+"""Renders errors in A2A's formats."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -45,19 +45,19 @@ _OF_OPERATIONS: Final = frozenset(
 
 
 def a2a_error(problem: ServiceError) -> A2AError | None:
-    """Returns the protocol's equivalent error, or None for errors that only have an HTTP status, such as outages."""
+    """Returns the equivalent A2A error, or None for errors that only have an HTTP status, such as outages."""
     return _translated(problem.info()) if problem.kind in _OF_OPERATIONS else None
 
 
 def json_rpc_error(request_id: str | int | None, error: A2AError) -> dict[str, Any]:
-    """Returns the JSON-RPC response to a failed request."""
+    """Returns the JSON-RPC response for a failed request."""
     code = JSON_RPC_ERROR_CODE_MAP.get(type(error), -32603)
     fields = {"code": code, "message": error.message, "data": build_error_details(error)}
     return {"jsonrpc": "2.0", "id": request_id, "error": fields}
 
 
 def http_error(error: A2AError) -> tuple[int, dict[str, Any]]:
-    """Returns the status and the HTTP+JSON body for a failed request."""
+    """Returns the status and the body of the HTTP+JSON response for a failed request."""
     payload = build_rest_error_payload(error)
     return payload["error"]["code"], payload
 

@@ -1,4 +1,4 @@
-"""Converts A2A messages into the content of a new turn, or into the answers that a waiting turn needs."""
+"""Converts A2A messages into the content of a new turn, or into answers for a waiting turn."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -26,7 +26,7 @@ _ANY: Final = ("*/*", "text", "text/*")
 
 
 def check_configuration(configuration: SendMessageConfiguration) -> None:
-    """Raises an error for push notifications, or if the client accepts none of the agent's output types."""
+    """Raises an error for push notifications, or if the client accepts neither text nor JSON."""
     if configuration.HasField("task_push_notification_config"):
         raise PushNotificationNotSupportedError(NO_PUSH_NOTIFICATIONS)
     accepted = configuration.accepted_output_modes
@@ -44,7 +44,7 @@ def content_of(message: Message) -> MessageBlocks:
 
 
 def find_raw_image(part: dict[str, Any]) -> Found | None:
-    """Returns the image in a part of a message, or None if the part contains no image data."""
+    """Returns the image in a part of a message, or None."""
     raw, media_type = part.get("raw"), part.get("mediaType", part.get("media_type"))
     if not isinstance(media_type, str) or not media_type.startswith("image/"):
         return None
@@ -60,10 +60,7 @@ def find_raw_image(part: dict[str, Any]) -> Found | None:
 
 
 def answers_of(message: Message) -> dict[str, ResolveActionBody]:
-    """Returns the answers by action ID.
-
-    They come from data parts such as ``{action_id, decision | output | error}``.
-    """
+    """Returns the answers by action ID, from data parts such as ``{action_id, decision | output | error}``."""
     answers: dict[str, ResolveActionBody] = {}
     for number, part in enumerate(message.parts):
         data = _data(part)
@@ -80,7 +77,7 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
 
 
 def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
-    """Returns an error with the location and message of the first validation error."""
+    """Returns an error for the first validation error."""
     found = problem.errors(include_url=False)[0]
     place = ".".join(map(str, (*within, *found["loc"])))
     return InvalidParamsError(f"{place}: {validation_message(found)}.")
@@ -107,7 +104,7 @@ def _data(part: Part) -> Any:
 
 
 def _with_integers(value: Any) -> Any:
-    """Converts whole numbers back into integers, because in the protocol's data all numbers are floats."""
+    """Converts whole numbers back into integers, because the protocol's data has only floats."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Implements A2A's operations on one agent, for one caller."""
+"""Implements A2A's operations."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -51,7 +51,7 @@ _LARGEST_PAGE: Final = 100
 class Operations:
     """A2A's operations on one agent, for one caller.
 
-    ``base``: the gateway's own URL. ``headers``: the response's headers, which each operation fills in.
+    ``base``: the gateway's URL. ``headers``: the response's headers, to which each operation adds.
     """
 
     door: Door
@@ -62,7 +62,7 @@ class Operations:
     headers: dict[str, str]
 
     async def send(self, params: SendMessageRequest) -> SendMessageResponse:
-        """Sends a message and returns its task, even if the turn fails. Raises an error if the message is refused."""
+        """Sends a message and returns its task, even if the turn fails."""
         check_configuration(params.configuration)
         message = params.message
         if message.task_id:
@@ -115,7 +115,7 @@ class Operations:
         return self._task(await self._turn(params.id))
 
     async def list_tasks(self, params: ListTasksRequest) -> ListTasksResponse:
-        """Lists the agent's tasks, most recently changed first. Raises ``InvalidParamsError`` for an invalid page."""
+        """Lists the agent's tasks, most recently changed first."""
         size = params.page_size if params.HasField("page_size") else _PAGE
         if not 1 <= size <= _LARGEST_PAGE:
             raise InvalidParamsError(f"pageSize must be from 1 to {_LARGEST_PAGE}.")
@@ -158,7 +158,7 @@ class Operations:
             yield update
 
     async def _turn(self, turn_id: str) -> Turn:
-        """Reads a turn. Raises ``TaskNotFoundError`` if it doesn't exist or belongs to another agent."""
+        """Reads a turn. Raises ``TaskNotFoundError`` if the turn doesn't exist or belongs to another agent."""
         try:
             turn = await self.door.turns.read(self.caller.identity, turn_id)
             session = await self.door.sessions.read(self.caller.identity, turn.session_id)
@@ -170,9 +170,7 @@ class Operations:
         return turn
 
     async def _session(self, message: Message) -> str:
-        """Returns the ID of the context's session, or creates a session. A retry finds the session that the first
-        attempt created.
-        """
+        """Returns the ID of the context's session. Without a context, creates a session, once per message ID."""
         session_id = message.context_id
         if not session_id:
             wanted = {"agent_key": self.agent.agent_key}
@@ -185,7 +183,9 @@ class Operations:
             except NotFound:
                 session = None
             if session is None or session.agent_id != self.agent.id:
-                raise InvalidParamsError("message.contextId isn't a session of this agent. Omit it to create one.")
+                raise InvalidParamsError(
+                    "message.contextId isn't a session of this agent. Omit contextId to create a session."
+                )
         self.headers.update(turn_headers(session_id))
         return session_id
 
@@ -220,7 +220,7 @@ class Operations:
         return await self.door.turns.read(self.caller.identity, turn.turn_id)
 
     async def _read(self, turn_id: str, problem: ServiceError | None) -> Turn:
-        """Returns the turn, even if it failed. If it was refused and so doesn't exist, raises ``problem``."""
+        """Returns the turn. If the turn doesn't exist because it was refused, raises ``problem``."""
         try:
             return await self.door.turns.read(self.caller.identity, turn_id)
         except NotFound:

@@ -52,7 +52,7 @@ _ANSWER_BY: Final = "To answer, send a message to this task with a data part for
 
 
 def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_artifacts: bool = True) -> Task:
-    """Converts a turn into a task. ``files``: the URL below which the agent's artifacts are available by ID."""
+    """Converts a turn into a task. ``files``: the URL to which an artifact's ID is appended."""
     status = _status(STATES[turn.status], turn.finished_at or turn.started_at or turn.created_at)
     if turn.status == "waiting":
         status.message.CopyFrom(_waiting(turn.session_id, turn.turn_id, turn.required_actions))
@@ -63,20 +63,19 @@ def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_art
 
 
 def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
-    """Returns the task for a turn that has just begun."""
     return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
 
 
 def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
-    """Returns a reply as artifacts: its text, its structured value, and the files that the agent created."""
+    """Returns a reply's text, structured value and files as artifacts."""
     return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
 
 
 class TaskUpdates:
     """Converts a turn's events, in order, into updates of its task.
 
-    The first piece of each step's text replaces the artifact ``reply``, and later pieces are appended to it. So a
-    client that applies all updates ends up with exactly the reply, even if an attempt was abandoned.
+    The first piece of each step's text replaces the artifact ``reply``, and later pieces are appended. So a client that
+    applies all updates ends up with exactly the reply, even after an abandoned attempt.
     """
 
     def __init__(self, session_id: str, turn_id: str, files: str) -> None:
@@ -87,7 +86,7 @@ class TaskUpdates:
         self._length = 0
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
-        """Returns the update for a turn that is waiting for these actions to be answered."""
+        """Returns the update for a turn that is waiting for answers."""
         status = _status(TaskState.TASK_STATE_INPUT_REQUIRED, now_text())
         status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
         return self._status_update(status)

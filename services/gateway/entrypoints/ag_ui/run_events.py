@@ -1,4 +1,4 @@
-"""Converts the events of a turn into those of an AG-UI run."""
+"""Converts the events of a turn into the events of an AG-UI run."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -60,11 +60,10 @@ _DECISION: Final = {
 
 
 class RunEvents:
-    """Converts a turn's events, in order, into those of a run.
+    """Converts a turn's events, in order, into a run's events.
 
-    Each step's text is a separate message. If text is discarded, a snapshot follows with the messages that remain. The
-    client may already have messages of this turn from an interrupted run. They're sent again in full, so they're
-    removed with a snapshot first.
+    Each step's text is a separate message. If text is discarded, a snapshot of the remaining messages follows. A
+    snapshot also removes messages that the client already has from an interrupted run, before they're sent again.
     """
 
     def __init__(self, given: RunAgentInput, session_id: str, turn_id: str) -> None:
@@ -90,7 +89,7 @@ class RunEvents:
         return [started, StateSnapshotEvent(snapshot={**(self._given.state or {}), "session": session})]
 
     def waiting(self, actions: Sequence[RequiredAction]) -> list[BaseEvent]:
-        """Returns the events that end a run because its turn is waiting for these actions to be answered."""
+        """Returns the events that end a run whose turn is waiting for answers."""
         interrupts = [_interrupt(action) for action in actions if action.kind == "approval"]
         pending = [action.tool_call.id for action in actions if action.kind == "tool_result"]
         outcome = (
@@ -162,7 +161,7 @@ class RunEvents:
         yield ToolCallEndEvent(tool_call_id=call.call_id)
 
     def _result(self, call_id: str, output: str) -> Iterator[BaseEvent]:
-        """Yields the result of a call, unless the client has sent it itself."""
+        """Yields the result of a call, unless the client sent the result."""
         if any(isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in self._messages):
             return
         message = ToolMessage(id=f"{self._turn_id}.{call_id}", content=output, tool_call_id=call_id)
@@ -229,7 +228,7 @@ class RunEvents:
 
     @property
     def _keeps_state(self) -> bool:
-        """Whether the client's state is missing or an object, so that the session's state can be added to it."""
+        """Whether the session's state can be added to the client's state."""
         return self._given.state is None or isinstance(self._given.state, dict)
 
     def _message_id(self, attempt: int, step: int) -> str:

@@ -42,9 +42,7 @@ class Tail:
 
 
 def run_input(values: Any, caller: Principal) -> RunAgentInput:
-    """Parses a run's input. Raises ``ValidationFailed`` for invalid input, or if a visitor's thread ID could be
-    guessed.
-    """
+    """Parses a run's input. Raises ``ValidationFailed`` for invalid input, or for a visitor's guessable thread ID."""
     try:
         given = RunAgentInput.model_validate(values)
     except ValidationError as problem:
@@ -65,7 +63,7 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
 
 
 def find_image_data(part: dict[str, Any]) -> Found | None:
-    """Returns the image in a part of a message, or None if the part contains no image data."""
+    """Returns the image in a part of a message, or None."""
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -76,9 +74,9 @@ def find_image_data(part: dict[str, Any]) -> Found | None:
 
 
 def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
-    """Returns the user's messages and tool results since the agent's last message.
+    """Returns the messages since the agent's last message.
 
-    ``unfinished``: the ID of a turn without a reply. Its messages in the client's history don't count as the agent's.
+    ``unfinished``: the ID of a turn without a reply. The turn's messages don't count as the agent's.
     """
     users: list[UserMessage] = []
     results: dict[str, ToolMessage] = {}
@@ -93,9 +91,7 @@ def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
 
 
 def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[UserMessage]:
-    """Returns the user messages that the session doesn't have yet. ``unanswered``: the texts of the user
-    messages after the agent's last reply.
-    """
+    """Returns the messages that the session lacks. ``unanswered``: the session's user messages since the last reply."""
     texts = [_text_of(user) for user in users]
     known = min(len(texts), len(unanswered))
     while known and list(unanswered[-known:]) != texts[:known]:
@@ -119,10 +115,7 @@ def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
 def answers_of(
     given: RunAgentInput, tail: Tail, open_actions: Collection[RequiredAction]
 ) -> dict[str, ResolveActionBody]:
-    """Returns the answers by action ID.
-
-    They come from the results of the client's tools, and from resumed interrupts.
-    """
+    """Returns the answers by action ID, from tool results and resumed interrupts."""
     resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
     answers: dict[str, ResolveActionBody] = {}
     for action in open_actions:
@@ -137,8 +130,8 @@ def answers_of(
 def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapping[str, Any]]) -> TurnOptions | None:
     """Returns the turn's options: instructions, forwarded properties, and the client's tools.
 
-    Tools that share a name with the agent's ``own_tools`` are left out. Raises ``PermissionDenied`` if a visitor sets
-    any option, because the agent's owner decides how it answers visitors.
+    Omits tools that share a name with one of the agent's ``own_tools``. Raises ``PermissionDenied`` if a visitor sets
+    any option.
     """
     own = {tool["name"] for tool in own_tools}
     named = [tool for tool in given.tools or () if tool.name not in own]
@@ -196,7 +189,7 @@ def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody
 
 
 def _text_of(user: UserMessage) -> str:
-    """Returns a message's text as the session stores it: the texts of its blocks, joined by line breaks."""
+    """Returns a message's text as the session stores it."""
     if isinstance(user.content, str):
         return user.content
     return "\n".join(part.text for part in user.content if isinstance(part, TextPart))

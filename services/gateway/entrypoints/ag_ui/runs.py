@@ -1,4 +1,4 @@
-"""Runs AG-UI clients' requests. A run starts a turn, resumes a waiting turn, or follows a running one."""
+"""Executes AG-UI runs. A run starts a turn, resumes a waiting turn, or follows a running turn."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -33,8 +33,8 @@ _SEVERAL: Final = "The thread is waiting for answers. Resume its interrupts or s
 class Thread:
     """The current state of a thread's session.
 
-    ``unanswered``: the texts of the user messages after the agent's last reply. ``last_turn_id``: the turn of the last
-    message, if any.
+    ``unanswered``: the texts of the user messages after the agent's last reply. ``last_turn_id``: the last message's
+    turn.
     """
 
     session_id: str
@@ -45,7 +45,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Executes one caller's runs. ``headers``: the response's headers, which are complete before the first event."""
+    """Executes a caller's runs. ``headers``: the response's headers, which are complete before the first event."""
 
     door: Door
     caller: Principal
@@ -54,9 +54,7 @@ class Runs:
     headers: dict[str, str]
 
     async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
-        """Yields the run's events, and ``None`` as a keep-alive. If the run is refused, raises the error before the
-        first event.
-        """
+        """Yields the run's events, and ``None`` as a keep-alive. Raises refusals before the first event."""
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
         tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
@@ -104,9 +102,9 @@ class Runs:
     async def _submit(
         self, given: RunAgentInput, thread: Thread, new: Sequence[UserMessage]
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Starts a turn, and cancels the current one if it's waiting only for results of the client's tools.
+        """Starts a turn. Cancels the current turn if it's only waiting for results of the client's tools.
 
-        Cancels the old turn only after the new one is queued behind it, so that a refusal doesn't affect the old turn.
+        The new turn is queued first, so that a refusal doesn't affect the current turn.
         """
         content = content_of(new)
         asked = TurnRequest(stream=True, options=await self._options(given, thread))
@@ -123,8 +121,8 @@ class Runs:
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the new turn's events. The first one shows that the turn was accepted, so the waiting turn is then
-        cancelled.
+        """Yields the new turn's events. Cancels the waiting turn when the first event shows that the new turn is
+        accepted.
         """
         waiting = {action.turn_id for action in thread.actions}
         async with aclosing(follow):
@@ -138,15 +136,13 @@ class Runs:
     async def _without_input(
         self, given: RunAgentInput, thread: Thread, tail: Tail
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Serves a run without new input. It follows the running turn, repeats open questions, or retries a failed
-        turn.
-        """
+        """Follows the running turn, repeats open questions, or retries a failed turn."""
         turn = None
         has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
         if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
             turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
         if turn is None:
-            message = "there is no new message after the agent's last one"
+            message = "must contain a new message after the agent's last message"
             raise invalid_field(
                 ["messages"], message, kind="nothing_new", hint="add a user message, or resume an interrupt"
             )
@@ -211,7 +207,7 @@ class Runs:
         return [public_action(action) for action in turn.required_actions]
 
     def _repeatable(self, given: RunAgentInput) -> Write:
-        """Returns the run as a write that is executed once per run ID, whatever history the client sends with it."""
+        """Returns the run as a write that is executed once per run ID. The history in later requests is ignored."""
         path = f"/ag-ui/{self.agent_key}/{hashlib.sha256(given.thread_id.encode()).hexdigest()}"
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())

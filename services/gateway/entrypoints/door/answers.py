@@ -1,4 +1,4 @@
-"""Turns what upstreams return into responses: the results of reads, and the terminal events of writes."""
+"""Turns what other services return into responses."""
 
 import asyncio
 import gzip
@@ -24,7 +24,7 @@ _COMPRESSION_LEVEL: Final = 4
 
 
 class UpstreamReplies:
-    """Requests data from upstreams for callers, and returns it without parsing it. Raises the upstreams' errors."""
+    """Requests data from other services, and returns it without parsing it. Raises their errors."""
 
     def __init__(self, upstreams: UpstreamClient) -> None:
         self._upstreams = upstreams
@@ -52,7 +52,7 @@ class UpstreamReplies:
         return content
 
     async def post_once(self, caller: Principal, upstream: str, path: str, body: bytes, *, deadline: float) -> Response:
-        """Makes a request that has side effects, and never retries it."""
+        """Makes a request that has side effects, without retries."""
         reply = await self._upstreams.request(
             "POST", upstream, path, caller.identity, body=body, deadline=deadline, once=True
         )
@@ -60,10 +60,10 @@ class UpstreamReplies:
 
 
 class LargeAnswer(Response):
-    """A response that is compressed for callers that accept compression.
+    """A response that is compressed for clients that accept compression.
 
-    Its size can't reveal secrets to a web page (the BREACH attack), because credentials are headers, which browsers
-    never add on their own.
+    The response's size can't reveal secrets to a web page (the BREACH attack), because browsers never add the
+    credential headers on their own.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,7 +77,7 @@ class LargeAnswer(Response):
 
 
 def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Returns a JSON response. It ends with a line break, which makes it easier to read in a terminal."""
+    """Returns a JSON response. A final line break makes it easier to read in a terminal."""
     kind = LargeAnswer if len(body) >= _COMPRESSED_FROM else Response
     return kind(body + b"\n", status, headers, media_type="application/json")
 
@@ -95,16 +95,15 @@ def created(body: bytes, location: str | None) -> Response:
 
 
 def entity_in(received: Received, name: str) -> bytes:
-    """Returns a field of a successful command's event as JSON, to use as the response's body."""
+    """Returns a field of an event as JSON."""
     event: dict[str, Any] = orjson.loads(received.payload)
     return orjson.dumps(event[name])
 
 
 def rendered(outcome: Received, name: str | None = None, *, location: str | None = None) -> Response:
-    """Returns the response to a successful write.
+    """Returns the response to a successful write. ``name``: the event's field to return.
 
-    The status is 204 by default, 200 if ``name`` selects the event's field to return, and 201 if ``location`` is also
-    given.
+    The status is 204 without a ``name``, 201 with a ``location``, and 200 otherwise.
     """
     if name is None:
         return Response(status_code=204)
@@ -114,7 +113,7 @@ def rendered(outcome: Received, name: str | None = None, *, location: str | None
 
 
 def results_in(received: Received) -> bytes:
-    """Returns the ``reply`` of a bulk operation as JSON. Leaves out the null ``error`` of files that succeeded."""
+    """Returns the ``reply`` of a bulk operation as JSON, without null ``error`` fields."""
     reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
     for result in reply.get("results", ()):
         error = result.pop("error", None)

@@ -64,7 +64,7 @@ TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Submits a write's command, and waits for its terminal event. Raises the upstream's error if the command fails."""
+    """Submits a write's command, and waits for its terminal event. Raises the command's error if it fails."""
 
     write: Write
     commands: CommandDispatcher
@@ -72,16 +72,12 @@ class Submission:
     async def __call__(self, command: Command, *, accepted_within: float | None = None) -> Received:
         """Sends the command and returns its terminal event.
 
-        ``accepted_within``: how many seconds the upstream may take to accept the command. Upstreams that call other
-        systems before they accept it need more than the default.
+        ``accepted_within``: how many seconds the other service may take to accept the command.
         """
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 
     async def new(self, command: type[Command], make: Make) -> Received:
-        """Creates an entity. ``make`` builds the command from the entity's ID.
-
-        A retry calls ``make`` again only if the upstream doesn't have the command.
-        """
+        """Creates an entity. ``make`` builds the command from the entity's ID."""
         return await self.commands.create(self.write, command, make)
 
 
@@ -94,14 +90,10 @@ Submit = Annotated[Submission, Depends(_submission)]
 
 
 class ProtocolApplication(FastAPI):
-    """A protocol's routes, wrapped in the processing that all requests have in common.
+    """A protocol's routes, with the middleware that all protocols share. Errors have the protocol's format.
 
-    From the outside in, this is: correlation IDs, metrics and tracing; CORS; ``RequestLifecycleMiddleware``, which
-    handles requests that fail, lose their caller, or are still running at shutdown. Errors have the protocol's format.
-    Routes authenticate callers through the dependencies in ``callers.py``, which also count requests and check scopes.
-
-    ``prefix``: the path below which the application is mounted. Routes contain it, too. ``middleware`` runs between
-    CORS and the routes.
+    ``prefix``: the path below which the application is mounted. The routes' paths include the prefix. ``middleware``
+    runs between CORS and the routes.
     """
 
     def __init__(
@@ -142,5 +134,5 @@ def protocol_router(prefix: str) -> APIRouter:
 
 
 def turn_headers(session_id: str, turn_id: str | None = None) -> dict[str, str]:
-    """Returns headers with the IDs of the session and turn. The correlation ID's header is added elsewhere."""
+    """Returns headers with the IDs of the session and turn."""
     return {"X-Session-ID": session_id} | ({} if turn_id is None else {"X-Turn-ID": turn_id})

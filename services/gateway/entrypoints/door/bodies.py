@@ -31,7 +31,7 @@ M = TypeVar("M", bound=BaseModel)
 class _Body(RequestBody):
     """The base class of the dependencies below. Stores the decoded values in ``request.state.values``.
 
-    ``most_bytes``: the size limit for a JSON body. YAML is always limited to 512 KiB.
+    ``most_bytes``: the size limit for JSON. YAML is always limited to 512 KiB.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ParsedBody(_Body, Generic[M]):
 
 
 class ParsedObject(_Body):
-    """Dependency that accepts any object as the body. The upstream validates it. ``schema`` only documents it."""
+    """Dependency that accepts any object as the body. ``schema`` is only for the documentation."""
 
     async def __call__(self, request: Request) -> dict[str, Any]:
         values = required_object(await self._values(request))
@@ -89,7 +89,7 @@ class ParsedObject(_Body):
 
 
 def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the examples for the OpenAPI document, as JSON and in each YAML media type."""
+    """Returns the examples for the OpenAPI document, in each media type."""
     as_json = {name: {"value": value} for name, value in examples.items()}
     as_yaml = {
         name: {"value": yaml.safe_dump(value, sort_keys=False, allow_unicode=True)} for name, value in examples.items()
@@ -103,10 +103,10 @@ More = Callable[[], Awaitable[int]]
 async def read_body(
     receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY, more: More | None = None
 ) -> bytes:
-    """Returns the whole body. Raises ``TooLarge`` if it exceeds the limit.
+    """Returns the whole body. Raises ``TooLarge`` if the body exceeds the limit.
 
-    In that case, a limited part of the rest is read and discarded, because a client that is still sending would get a
-    connection reset instead of the response. If given, ``more`` returns a higher limit for a larger body.
+    Reads and discards the rest of a larger body, because a client that is still sending would get a connection reset
+    instead of the response. ``more`` returns a higher limit for a larger body.
     """
     declared = headers.get("content-length", "")
     if more is not None and _exceeds(declared, most_bytes):
@@ -154,10 +154,7 @@ def _checked(body: bytes, most_bytes: int) -> bytes:
 
 
 async def drain(receive: Receive) -> None:
-    """Reads and discards the rest of a body, up to a limit.
-
-    Raises ``ClientDisconnect`` if the client has disconnected.
-    """
+    """Reads and discards the rest of a body, up to a limit. Raises ``ClientDisconnect`` if the client disconnects."""
     taken = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
@@ -173,7 +170,7 @@ async def drain(receive: Receive) -> None:
 
 
 async def decode_body(body: bytes, content_type: str) -> Any:
-    """Decodes a JSON or YAML body. Equivalent bodies in either format produce the same values."""
+    """Decodes a JSON or YAML body. Equivalent bodies produce the same values."""
     media_type, _, parameters = content_type.lower().partition(";")
     media_type = media_type.strip()
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")

@@ -1,4 +1,4 @@
-"""Dependencies that authenticate requests. Only this module knows where requests contain credentials."""
+"""Dependencies that authenticate requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ _MISSING: Final = "The request has no API key. Send it in the x-api-key header, 
 
 
 class Authentication:
-    """Finds the principal for a credential, and counts requests against the limits of the key and its company."""
+    """Finds the principal for a credential, and counts requests against rate limits."""
 
     def __init__(self, principals: Principals, rates: Rates, load: LoadShedding) -> None:
         self._principals = principals
@@ -62,15 +62,13 @@ class Authentication:
     async def authenticate(
         self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
     ) -> Principal:
-        """Finds the caller's principal and counts the request.
+        """Finds the caller's principal and counts the request. ``token``: a bearer token that isn't in a header.
 
         An API key takes precedence over a bearer token, and a bearer token over a public key. ``Authorization: Bearer``
-        may contain a bearer token or an API key, which have different formats. ``token``: a bearer token that isn't in
-        a header.
+        may contain a bearer token or an API key.
 
-        Raises ``AuthenticationFailed`` for an invalid credential, and ``PermissionDenied`` if the operation doesn't
-        accept public keys. Raises ``RateLimited`` if a rate limit is exceeded or the overloaded gateway rejects the
-        request.
+        Raises ``AuthenticationFailed`` for an invalid credential, ``PermissionDenied`` if the operation doesn't accept
+        public keys, and ``RateLimited`` like ``count``.
         """
         secret = request.headers.get("x-api-key")
         bearer = _bearer(request)
@@ -87,7 +85,7 @@ class Authentication:
         return principal
 
     async def count(self, principal: Principal) -> None:
-        """Counts one request. Raises ``RateLimited`` above a rate limit, or if the overloaded gateway rejects it."""
+        """Counts a request. Raises ``RateLimited`` above a rate limit, or if the gateway is overloaded."""
         await self._rates.take_of_key(principal.identity.key_id, principal.rate_limit)
         await self._load.admit(principal.identity.company_id)
         await self._rates.take(principal.identity.company_id, REQUESTS)
@@ -114,10 +112,7 @@ class Authentication:
         return principal
 
     async def _public(self, query: bytes) -> Principal | None:
-        """Returns the principal for the public key in the query, or None without a key.
-
-        Raises ``AuthenticationFailed`` for an invalid key.
-        """
+        """Returns the principal for the public key in the query, or None without a public key."""
         given = query_values(query) if b"_key=" in query else {}
         connection_key, agent_key = given.get("connection_key"), given.get("agent_key")
         if connection_key is not None and agent_key is not None:
@@ -128,15 +123,12 @@ class Authentication:
 
 
 async def by_api_key(request: Request, needed: SecurityScopes) -> Principal:
-    """Dependency for ``Security``.
-
-    Returns the caller's principal, which must have the scopes that the operation requires.
-    """
+    """Returns the caller's principal, which must have the scopes that the operation requires."""
     return await authenticated(request, needed.scopes)
 
 
 async def by_api_key_or_public_key(request: Request, needed: SecurityScopes) -> Principal:
-    """Dependency like ``by_api_key``, for operations that also accept a public key."""
+    """Like ``by_api_key``, for operations that also accept a public key."""
     return await authenticated(request, needed.scopes, takes_public_keys=True)
 
 
@@ -146,22 +138,18 @@ SCHEMES: Final[Mapping[object, Sequence[SecurityBase]]] = {
 }
 """The kinds of credentials that each dependency accepts, for the OpenAPI document only.
 
-If they were declared as dependencies, FastAPI would resolve them for each request. Instead, ``Authentication`` reads
-the credentials, including those of WebSockets.
+If they were FastAPI dependencies, FastAPI would resolve them for each request.
 """
 
 
 async def anonymous(request: Request) -> Principal:
-    """Dependency for operations without a credential.
-
-    The upstream authorizes the request, for example by a signed link.
-    """
+    """Dependency for operations without a credential, such as signed links, which another service verifies."""
     _begin_span(request)
     return ANYBODY
 
 
 async def authenticated(request: Request, scopes: Iterable[str], *, takes_public_keys: bool = False) -> Principal:
-    """Authenticates the caller, checks the scopes, and returns the principal."""
+    """Returns the caller's principal. Raises ``PermissionDenied`` if the caller lacks a scope."""
     authentication: Authentication = request.app.state.door.authentication
     principal = await authentication.authenticate(request, takes_public_keys=takes_public_keys)
     require_scopes(principal, scopes)

@@ -28,11 +28,11 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Lets pages on configured origins read all responses, and pages on a public key's origins the responses to
+    """Lets pages on configured origins read all responses. Pages on a public key's origins may read the responses to
     requests with that key.
 
-    If an outage prevents looking up a key's origins, pages on any origin may read the error. Otherwise, the page would
-    mistake the outage for a refusal.
+    If an outage prevents looking up a key's origins, any page may read the error. Otherwise, the page would mistake the
+    outage for a refusal.
     """
 
     def __init__(self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication) -> None:
@@ -72,7 +72,7 @@ class CrossOriginMiddleware(CORSMiddleware):
     def _preflight(self, scope: Scope, origin: str) -> Response | None:
         """Returns the response to a preflight request, or None for other requests.
 
-        Raises ``PermissionDenied`` if only public keys allow the origin, and no operation at this path accepts them.
+        Raises ``PermissionDenied`` if only public keys allow the origin, but the path doesn't accept public keys.
         """
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None

@@ -1,4 +1,4 @@
-"""Renders exceptions as responses, in the error format of the public API or of another protocol."""
+"""Renders exceptions as responses, in a protocol's error format."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,10 +35,10 @@ _log = structlog.get_logger("http")
 
 @dataclass(frozen=True, slots=True)
 class ErrorShape:
-    """A protocol's error format. ``body`` renders a response's body, and ``event`` an event in a stream that has begun.
+    """A protocol's error format. ``body`` renders a response's body. ``event`` renders an event in an open stream.
 
-    ``statuses``: HTTP statuses that differ from the default for a kind of error. ``completes_paths``: whether a write
-    is redirected if its path lacks only the trailing slash.
+    ``statuses``: HTTP statuses that differ from the defaults. ``completes_paths``: whether to redirect a request whose
+    path lacks the trailing slash.
     """
 
     body: Callable[[ErrorInfo], bytes]
@@ -59,7 +59,7 @@ NATIVE: Final = ErrorShape(error_body, _event, completes_paths=True)
 
 
 def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
-    """Makes an application render all errors in this format, including those for unknown paths and methods."""
+    """Makes an application render all errors in this format."""
 
     async def refused(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, ServiceError)
@@ -94,7 +94,6 @@ def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConn
 
 
 def _invalid_request(problem: RequestValidationError) -> ValidationFailed:
-    """Converts FastAPI's validation errors for a path parameter or header."""
     details = [
         ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
         for each in problem.errors()
@@ -120,14 +119,14 @@ def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
 
 
 def info_for(request: HTTPConnection, problem: ServiceError) -> ErrorInfo:
-    """Returns the error as the caller may see it. Public principals may get a neutral message."""
+    """Returns the error as the caller may see it."""
     caller: Principal | None = getattr(request.state, "principal", None)
     is_public = caller is not None and caller.public is not None
     return public_error(problem.info()) if is_public else problem.info()
 
 
 def as_service_error(problem: Exception) -> ServiceError:
-    """Converts an exception into an error for the caller. Logs it if it's unexpected."""
+    """Converts an exception into an error for the caller. Logs unexpected exceptions."""
     if isinstance(problem, RuntimeError) and isinstance(problem.__cause__, Exception):
         # Starlette raises this for a handled exception if the response has already begun.
         problem = problem.__cause__

@@ -1,7 +1,4 @@
-"""Reads bodies that may contain images, and replaces the images with short URLs.
-
-Such bodies may be larger than others.
-"""
+"""Reads bodies that may contain images, and replaces the images with short URLs."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Found(NamedTuple):
-    """An image in an object of the body. ``text``: the image as given. ``put``: replaces it with a URL."""
+    """An image in a part of the body. ``put`` replaces the image with a URL."""
 
     text: str
     place: tuple[str, ...]
@@ -37,7 +34,7 @@ class Found(NamedTuple):
 
 
 Find = Callable[[dict[str, Any]], Found | None]
-"""Finds the image in an object, according to a protocol's format."""
+"""Finds the image in a part of the body."""
 
 
 class LargeBodies:
@@ -47,7 +44,7 @@ class LargeBodies:
         self._slots = FairSemaphore(_AT_ONCE, each=_OF_COMPANY, waiting=_QUEUE)
 
     async def enter(self, images: InlineImages, company_id: str) -> None:
-        """Acquires a slot for a large body. Raises ``RateLimited`` if too many requests are waiting for one."""
+        """Acquires a slot for a large body. Raises ``RateLimited`` if too many requests are waiting."""
         try:
             await images.slot.enter_async_context(self._slots.acquire(company_id))
         except QueueFull:
@@ -58,7 +55,7 @@ class LargeBodies:
 async def read_with_images(request: Request, most_bytes: int) -> bytes:
     """Reads a body whose images ``take_out_images`` will replace.
 
-    Raises the errors of ``read_body``, and ``RateLimited`` if too many requests with large bodies are waiting.
+    Raises the same errors as ``read_body``, and ``RateLimited`` if too many large bodies are waiting.
     """
     images = InlineImages()
     held_by(request).push_async_callback(images.slot.aclose)
@@ -76,10 +73,9 @@ async def read_with_images(request: Request, most_bytes: int) -> bytes:
 async def take_out_images(
     request: Request, values: Any, size: int, most_bytes: int, within: Sequence[str], find: Find
 ) -> None:
-    """Replaces each image in the fields ``within`` with a short URL.
+    """Replaces each image in the fields ``within`` with a short URL. ``size``: the body's size with its images.
 
-    ``size``: the body's size with its images. Raises ``TooLarge`` if the body has more than ``most_bytes`` without
-    them, and ``ValidationFailed`` for an invalid image.
+    Raises ``TooLarge`` if the rest of the body exceeds ``most_bytes``, and ``ValidationFailed`` for an invalid image.
     """
     images: InlineImages = request.state.images
     if size <= _SMALL:
@@ -106,10 +102,7 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
 
 
 def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[str | int, ...], Found]]:
-    """Yields all images with their paths.
-
-    The recursion is bounded, because the decoder limits how deeply a body is nested.
-    """
+    """Yields all images with their paths."""
     if isinstance(value, dict) and (found := find(value)) is not None:
         yield (*path, *found.place), found
     for name, child in _children(value):
@@ -127,10 +120,7 @@ def _children(value: Any) -> list[tuple[str | int, Any]]:
 
 
 def find_image_url(part: dict[str, Any]) -> Found | None:
-    """Returns the image in a part of an OpenAI message.
-
-    ``image_url`` is either the URL or an object that contains it.
-    """
+    """Returns the image in a part of an OpenAI message, or None."""
     holder, name = part, "image_url"
     place: tuple[str, ...] = ("image_url",)
     if isinstance(url := part.get("image_url"), dict):
@@ -156,8 +146,8 @@ class _WithImages:
 
 
 class ParsedBodyWithImages(_WithImages, ParsedBody[M]):
-    """Dependency like ``ParsedBody``, for bodies with OpenAI messages, which may contain images."""
+    """Like ``ParsedBody``, for bodies with OpenAI messages, which may contain images."""
 
 
 class ParsedObjectWithImages(_WithImages, ParsedObject):
-    """Dependency like ``ParsedObject``, for bodies with OpenAI messages, which may contain images."""
+    """Like ``ParsedObject``, for bodies with OpenAI messages, which may contain images."""

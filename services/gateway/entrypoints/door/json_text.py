@@ -13,10 +13,7 @@ _MAX_INTEGER: Final = 2**63 - 1
 
 
 def parse_json(text: str) -> Any:
-    """Parses JSON.
-
-    Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for values that can't be stored.
-    """
+    """Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for values that can't be stored."""
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as problem:
@@ -27,10 +24,7 @@ def parse_json(text: str) -> Any:
 
 
 def parse_integer(text: str) -> int:
-    """Parses an integer.
-
-    Raises ``ValidationFailed`` if it needs more than 64 bits, which the database couldn't store.
-    """
+    """Raises ``ValidationFailed`` for a number that needs more than 64 bits, which the database can't store."""
     value = int(text) if len(text) <= 20 else _MAX_INTEGER + 1
     if abs(value) > _MAX_INTEGER:
         raise out_of_range()

@@ -1,4 +1,4 @@
-"""Ends requests that fail, that lose their caller, or that are still running when the service stops."""
+"""Ends requests that fail, that lose their client, or that are still running when the service stops."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -29,10 +29,7 @@ class InFlightRequests:
         WAITING.set_function(lambda: len(self.tasks))
 
     async def drain(self, seconds: float) -> None:
-        """Waits for running requests to finish.
-
-        After ``seconds``, ends the rest with an error that says how to continue.
-        """
+        """Waits for running requests to finish. After ``seconds``, ends the remaining requests with an error."""
         deadline = asyncio.get_running_loop().time() + seconds
         while self.tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait(self.tasks, timeout=left)
@@ -41,10 +38,9 @@ class InFlightRequests:
 
 
 class DisconnectWatcher:
-    """Keeps a request's task in ``tasks`` while it runs, and cancels it if the client closes the connection.
+    """Keeps a request's task in ``tasks`` while it runs, and cancels the task if the client closes the connection.
 
-    Watching starts one second after the request has been read, because most requests finish sooner. Multipart uploads
-    aren't watched: a disconnect is noticed while their body is read and forwarded.
+    Watching starts after one second, because most requests finish sooner. Uploads aren't watched.
     """
 
     def __init__(self, scope: Scope, receive: Receive, tasks: set[asyncio.Task[object]]) -> None:
@@ -57,7 +53,7 @@ class DisconnectWatcher:
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
-        """Receives a message from the server. Starts watching for a disconnect at the end of the body."""
+        """Receives a message. Starts watching for a disconnect at the end of the body."""
         message = await self._receive()
         if not message.get("more_body") and self._timer is None and not self._is_upload:
             self._begin()
@@ -91,10 +87,10 @@ class DisconnectWatcher:
 
 
 class RequestLifecycleMiddleware:
-    """Ends a failed request with an error response, or with an error event if an event stream has already begun.
+    """Ends a failed request with an error response, or with an error event in an open event stream.
 
-    Other responses that have begun are left unfinished: the server closes the connection, so that a truncated download
-    doesn't look complete. Raises ``ClientDisconnect`` if the caller has disconnected.
+    Other responses that have begun are left unfinished, so that a truncated download doesn't look complete. Raises
+    ``ClientDisconnect`` if the client has disconnected.
     """
 
     def __init__(self, app: ASGIApp, in_flight: InFlightRequests, shape: ErrorShape = NATIVE) -> None:
@@ -126,7 +122,7 @@ class RequestLifecycleMiddleware:
 
 
 class _Response:
-    """Tracks how much of a response has been sent, and ends it with an error if necessary."""
+    """Tracks how much of a response has been sent, and can end the response with an error."""
 
     def __init__(self, send: Send, shape: ErrorShape) -> None:
         self._send = send

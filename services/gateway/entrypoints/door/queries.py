@@ -27,14 +27,13 @@ _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _IDEMPOTENCY: Final = "A unique string. Retries with the same key and body return the original result."
 _LAST_EVENT_ID: Final = "Resumes a stream after the event with this `id`. SSE clients send it automatically."
-_PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: don't wait for it."
+_PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: respond immediately."
 
 
 class QueryModel(BaseModel):
     """The base class of queries. Rejects unknown parameters, because a misspelled filter would return everything.
 
-    Any query may contain a public key. Validators raise ``ValidationFailed`` directly, so that the first error keeps
-    its message.
+    Validators raise ``ValidationFailed`` directly, so that the first error keeps its message.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,12 +48,12 @@ class QueryModel(BaseModel):
         return given
 
     def params(self) -> dict[str, Any]:
-        """Returns the parameters to send to an upstream, including defaults."""
+        """Returns the parameters to forward, including defaults."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
 def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidator:
-    """Returns a validator for a whole number, which must be ASCII digits without a sign or spaces."""
+    """Returns a validator for a whole number in ASCII digits, without a sign or spaces."""
 
     def read(value: object) -> object:
         # Defaults are numbers already.
@@ -64,7 +63,7 @@ def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidato
 
 
 def read_whole_number(name: str, text: str, low: int, high: int, example: int) -> int:
-    """Parses a whole number. Raises ``ValidationFailed`` if it's invalid or out of range."""
+    """Raises ``ValidationFailed`` for an invalid number, or for one that is out of range."""
     if _DIGITS.fullmatch(text) and low <= int(text) <= high:
         return int(text)
     message = f"must be a whole number from {low} to {high}"
@@ -77,7 +76,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """Parses a query without an operation's model. If a parameter is repeated, its last value counts."""
+    """Parses a query without a model. If a parameter is repeated, its last value counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 
@@ -111,7 +110,7 @@ _Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"type": "strin
 
 
 class ShortPageQuery(QueryModel):
-    """The query for a page of a short list, which needs no cursor."""
+    """The query for a page of a short list, which doesn't need a cursor."""
 
     limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items per page.")
     offset: Offset = 0
@@ -119,7 +118,7 @@ class ShortPageQuery(QueryModel):
 
 class PageQuery(ShortPageQuery):
     after: _Cursor | SkipJsonSchema[None] = Field(
-        None, serialization_alias="cursor", description="The `next` of the previous page."
+        None, serialization_alias="cursor", description="The previous page's `next`."
     )
 
 
@@ -131,7 +130,7 @@ class ArrayQuery(QueryModel):
 
 
 class NoQuery(QueryModel):
-    """The query for a list without pages, which accepts no parameters."""
+    """The query for a list without pages."""
 
 
 Page = Annotated[PageQuery, Query()]
@@ -150,7 +149,7 @@ Prefer = Annotated[_OptionalHeader, Header(alias="Prefer", description=_PREFER, 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """A parsed ``Prefer`` header. ``wait``: how many seconds to wait for the turn's end, or 0 to return immediately."""
+    """A parsed ``Prefer`` header. ``wait``: how many seconds to wait for the turn, or 0 to respond immediately."""
 
     wait: float = DEFAULT_WAIT
     applied: str = ""
@@ -174,7 +173,7 @@ def preference_of(prefer: str | None) -> Preference:
 
 
 def wants_events(accept: str | None) -> bool:
-    """Returns whether an ``Accept`` header prefers event streams to JSON. ``*/*`` isn't such a preference."""
+    """Returns whether an ``Accept`` header names event streams and doesn't prefer JSON."""
     if accept is None or MEDIA_TYPE not in accept.lower():
         return False
     weights = dict(map(_weighed, accept.lower().split(",")))
@@ -183,7 +182,7 @@ def wants_events(accept: str | None) -> bool:
 
 
 def _weighed(accepted: str) -> tuple[str, float]:
-    """Parses a media type in ``Accept``. Returns it with its weight, which is 1 unless a valid one is given."""
+    """Parses a media type in ``Accept`` and its weight, which defaults to 1."""
     media_type, *parameters = (part.strip() for part in accepted.split(";"))
     given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
     return media_type, float(given[1]) if given else 1.0

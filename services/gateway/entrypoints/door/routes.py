@@ -1,4 +1,4 @@
-"""Routes of the public API: their prefix, path parameters and class, how they're documented, and a lookup by path."""
+"""Classes and functions for the routes of the public API and their documentation."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -16,9 +16,9 @@ Schema = type[BaseModel] | TypeAdapter[Any]
 
 
 class RequestBody:
-    """A dependency that reads the body itself, and describes it for the OpenAPI document.
+    """A dependency that reads the body, and describes it for the OpenAPI document.
 
-    If FastAPI read the body, it would do so before the caller is authenticated.
+    FastAPI itself would read the body before the caller is authenticated.
     """
 
     request_body: dict[str, Any]
@@ -26,7 +26,7 @@ class RequestBody:
 
 
 class _NameConvertor(StringConvertor):
-    """Converts a path parameter ``{…:name}``. Doesn't match reserved names, which have their own operations."""
+    """Converts a path parameter ``{…:name}``, which doesn't match the reserved names below."""
 
     regex = "(?!(?:available-collections|bulk|validate)/)[^/]+"
 
@@ -35,7 +35,7 @@ register_url_convertor("name", _NameConvertor())
 
 
 class PublicRoute(APIRoute):
-    """An operation's route. Every GET also serves HEAD: the server then leaves out the response's body."""
+    """An operation's route. Every GET also serves HEAD."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -101,5 +101,5 @@ def file_answer(description: str) -> dict[str, Any]:
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describes the errors that an operation may return, in addition to those of its dependencies."""
+    """Describes the errors that an operation may return, in addition to its dependencies' errors."""
     return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

@@ -31,13 +31,13 @@ class KeyRevoked(AuthenticationFailed):
 
 
 def held_by(request: Request) -> AsyncExitStack:
-    """Returns the request's exit stack, which closes when the request ends, even if the response is never sent."""
+    """Returns the request's exit stack, which closes when the request ends."""
     held: AsyncExitStack = request.state.held
     return held
 
 
 def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
-    """Renders a server-sent event. A client that reconnects sends the last event's ID and resumes after it."""
+    """Renders a server-sent event."""
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
@@ -85,8 +85,7 @@ class EventStreams:
         """Returns a response that streams the events.
 
         Waits for the first event, so that an earlier failure can set the status. Without any event, the status is 204,
-        which tells browsers not to reconnect. Raises ``KeyRevoked`` if the key has been revoked meanwhile, and
-        ``RateLimited`` if the company has too many open streams.
+        which tells browsers not to reconnect. Raises ``KeyRevoked`` and ``RateLimited`` like ``check`` and ``place``.
         """
         held = held_by(request)
         held.push_async_callback(events.aclose)
@@ -99,7 +98,7 @@ class EventStreams:
         return EventStreamResponse(first, events, self, caller, headers or {})
 
     def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
-        """Holds one of the company's slots for open streams. Raises ``RateLimited`` if none is free."""
+        """Holds one of the company's slots for open streams. Raises ``RateLimited`` if all slots are in use."""
         return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
@@ -109,7 +108,7 @@ class EventStreams:
 
     @asynccontextmanager
     async def opened(self, caller: Principal, gauge: Gauge = OPEN_STREAMS) -> AsyncIterator[None]:
-        """Tracks the current task as a stream to the caller, and counts it in the gauge.
+        """Tracks the current task as an open stream to the caller.
 
         Raises ``AuthenticationFailed`` when the credential expires, and ``KeyRevoked`` when it's revoked.
         """
@@ -137,14 +136,14 @@ class EventStreams:
                 del self._open[key_id]
 
     def refuse(self, key_id: str) -> None:
-        """Ends the streams that were opened with the key, and refuses those that are about to begin."""
+        """Ends the streams that were opened with the key, and refuses new streams."""
         self._revoked[key_id] = None
         if len(self._revoked) > _MAX_REVOKED:
             self._revoked.popitem(last=False)
         self.end(key_id)
 
     def end(self, key_id: str) -> None:
-        """Ends the streams that were opened with the key, by cancelling their tasks."""
+        """Ends the streams that were opened with the key."""
         for task in list(self._open.get(key_id, ())):
             self._ended.add(task)
             task.add_done_callback(self._ended.discard)
@@ -152,7 +151,7 @@ class EventStreams:
 
 
 class EventStreamResponse(StreamingResponse):
-    """Streams events as they arrive. When the request ends, the generator is closed, which releases its resources."""
+    """Streams events as they arrive."""
 
     def __init__(
         self,
@@ -178,13 +177,13 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:
-    """Yields nothing, for HEAD. If the body of GET were streamed, the server would wait for it to end."""
+    """Yields nothing, for HEAD. If GET's body were streamed, the server would wait for the end of the body."""
     return
     yield
 
 
 async def resumed(first: T, rest: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """Yields ``first``, which has already been taken from the generator, and then the rest."""
+    """Yields ``first``, and then the rest."""
     yield first
     # The stream may last long, so free its first chunk.
     del first

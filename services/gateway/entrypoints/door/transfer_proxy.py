@@ -1,4 +1,4 @@
-"""Forwards uploads and downloads between callers and upstreams, without buffering them."""
+"""Forwards uploads and downloads to and from other services, without buffering them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,9 +34,9 @@ _RETRY_SECONDS: Final = 2
 
 
 class ProxyResponse(StreamingResponse):
-    """Forwards an upstream's response as it arrives.
+    """Forwards another service's response as it arrives.
 
-    ``piece_seconds``: how long the caller may take to receive a chunk. Slower callers would block connections.
+    ``piece_seconds``: how long the client may take to receive a chunk. Slower clients would block connections.
     """
 
     def __init__(self, answer: UpstreamStream, *, piece_seconds: float = _PIECE_SECONDS) -> None:
@@ -55,10 +55,10 @@ class ProxyResponse(StreamingResponse):
 
 
 class TransferProxy:
-    """Forwards uploads to upstreams, and downloads from them. Raises the upstreams' errors.
+    """Forwards uploads and downloads. Raises the other services' errors.
 
-    A slow caller occupies a connection to an upstream for a long time, so transfers don't wait for a permit. Instead,
-    each company gets a share of the permits, and so do all downloads by link together.
+    A slow client occupies a connection for a long time, so each company gets a share of the permits, and all downloads
+    by link share a separate set. Transfers don't wait for a permit.
     """
 
     def __init__(self, upstreams: UpstreamClient, *, most: int = MOST_TRANSFERS, each: int = COMPANY_TRANSFERS) -> None:
@@ -70,9 +70,9 @@ class TransferProxy:
 
     @asynccontextmanager
     async def permit(self, company_id: str) -> AsyncIterator[None]:
-        """Holds a permit for a transfer.
+        """Holds a permit. Raises ``RateLimited`` if the company has used up its share.
 
-        Raises ``RateLimited`` if the company has used up its share, and ``ServiceUnavailable`` if no permit is free.
+        Raises ``ServiceUnavailable`` if no permit is free.
         """
         try:
             async with (self._permits if company_id else self._permits_of_links).acquire(company_id):
@@ -85,10 +85,10 @@ class TransferProxy:
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
-        """Forwards a multipart form to the upstream as it arrives. Returns the upstream's reply.
+        """Forwards a multipart form as it arrives. Returns the other service's reply.
 
-        Raises ``UnsupportedMediaType`` for another kind of body, ``TooLarge`` if it exceeds the limit, and the errors
-        of ``permit``.
+        Raises ``UnsupportedMediaType`` for another kind of body, ``TooLarge`` above the limit, and the errors of
+        ``permit``.
         """
         try:
             async with self.permit(caller.identity.company_id):
@@ -124,9 +124,9 @@ class TransferProxy:
     async def download(
         self, request: Request, caller: Principal, upstream: str, path: str, *, checks_credential: bool = False
     ) -> Response:
-        """Returns a response that forwards a file from the upstream, or the requested range of it.
+        """Returns a response that forwards a file or the requested range of it.
 
-        ``checks_credential``: whether the upstream checks the caller's credential, so that its 401 is returned to the
+        ``checks_credential``: whether the other service checks the caller's credential, so that its 401 is for the
         caller.
         """
         headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}

@@ -15,7 +15,7 @@ from services.gateway.entrypoints.door.queries import IdempotencyKey
 from services.gateway.entrypoints.door.routes import RequestBody
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
-"""The maximum size of a request, which can contain several files. The upstream limits the size of each file."""
+"""The maximum size of a request, which can contain several files. The size of each file is limited elsewhere."""
 _WINDOW_SECONDS: Final = 60.0
 _WINDOW_BYTES: Final = 64 * 1024
 _FILE: Final = {"type": "string", "format": "binary"}
@@ -24,8 +24,8 @@ _FILE: Final = {"type": "string", "format": "binary"}
 class UploadStream:
     """The body of an upload, which can be read once. ``problem``: why it ended early, if it did.
 
-    For every ``window`` seconds spent waiting for the caller, at least 64 KiB or the end must arrive, because slow
-    uploads block connections. Time spent waiting for the upstream doesn't count.
+    At least 64 KiB must arrive for every ``window`` seconds of waiting for the client, because slow uploads block
+    connections.
     """
 
     def __init__(
@@ -57,10 +57,7 @@ class UploadStream:
             raise TooLarge.beyond(self._most, "The body")
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """Yields the body in chunks.
-
-        Ends early if ``stop`` is called, or if there's a ``problem``, which is also raised.
-        """
+        """Yields the body in chunks. Ends early after ``stop``. Raises the ``problem``, if any."""
         taken = 0
         while not (self._ended or self._stopped):
             try:
@@ -79,9 +76,8 @@ class UploadStream:
                 yield message["body"]
 
     async def stop(self) -> None:
-        """Stops forwarding.
-
-        Reads and discards part of the rest. Otherwise, a client that is still sending wouldn't get the response.
+        """Stops forwarding. Discards part of the rest, because a client that is still sending wouldn't get the
+        response.
         """
         if self._stopped:
             return
@@ -112,7 +108,7 @@ class UploadStream:
         return message
 
     def _begin_window(self) -> None:
-        """Starts the next window. Raises ``InvalidRequest`` if too little arrived in the last one."""
+        """Starts the next window. Raises ``InvalidRequest`` if too little arrived in the previous window."""
         if self._brought < _WINDOW_BYTES:
             if self._waiting is not None:
                 self._waiting.cancel()
@@ -128,7 +124,7 @@ def _form(file: dict[str, Any]) -> dict[str, Any]:
 
 
 class UploadBody(RequestBody):
-    """Dependency that provides a multipart form. The form and the ``Idempotency-Key`` are forwarded to the upstream."""
+    """Dependency that provides a multipart form."""
 
     request_body = _form({"type": "array", "items": _FILE})
 
@@ -137,6 +133,6 @@ class UploadBody(RequestBody):
 
 
 class SingleUploadBody(UploadBody):
-    """Dependency like ``UploadBody``, for a form with a single file."""
+    """Like ``UploadBody``, for a form with a single file."""
 
     request_body = _form(_FILE)

@@ -1,4 +1,4 @@
-"""Turns requests into writes, which an ``Idempotency-Key`` makes safe to retry."""
+"""Turns requests into writes. An ``Idempotency-Key`` makes them safe to retry."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 
 
 async def plain_write(request: Request) -> Write:
-    """Dependency that returns the request as a write. It must be declared after the operation's caller and body."""
+    """Returns the request as a write. This dependency must be declared after the operation's caller and body."""
     principal: Principal = request.state.principal
     given = request.headers.get("traceparent")
     return Write(
@@ -32,10 +32,7 @@ async def plain_write(request: Request) -> Write:
 
 
 async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Write:
-    """Dependency like ``plain_write``, for operations that accept an ``Idempotency-Key``.
-
-    Raises ``InvalidRequest`` for an invalid key.
-    """
+    """Like ``plain_write``, with an ``Idempotency-Key``. Raises ``InvalidRequest`` for an invalid key."""
     write = await plain_write(request)
     if key is not None:
         values = getattr(request.state, "values", None)
@@ -44,7 +41,7 @@ async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Writ
 
 
 def repeatable(principal: Principal, method: str, path: str, key: str, values: Any) -> IdempotentRequest:
-    """Returns what identifies the retries of a write. Raises ``InvalidRequest`` for an invalid idempotency key."""
+    """Returns what identifies a write's retries. Raises ``InvalidRequest`` for an invalid idempotency key."""
     return IdempotentRequest(
         company_id=principal.identity.company_id,
         principal_id=principal.identity.user_id,
@@ -56,7 +53,7 @@ def repeatable(principal: Principal, method: str, path: str, key: str, values: A
 
 
 def correlation_id() -> str:
-    """Returns the current request's correlation ID, which ``ObservedRequests`` has determined."""
+    """Returns the current request's correlation ID."""
     return current_correlation_id() or ""
 
 

@@ -1,7 +1,4 @@
-"""Parses YAML into the same values as JSON. Supports YAML 1.2's core schema, without tags, anchors or aliases.
-
-Builds values from the parser's events, so that forbidden input is rejected before anything is constructed.
-"""
+"""Parses YAML into the same values as JSON. Supports YAML 1.2's core schema, without tags, anchors or aliases."""
 
 import re
 from collections.abc import Iterator
@@ -31,10 +28,7 @@ _WORDS: Final[dict[str, Any]] = {
 
 
 def parse_yaml(text: str) -> Any:
-    """Parses YAML.
-
-    Raises ``InvalidRequest`` for invalid or unsupported YAML, and ``ValidationFailed`` like ``parse_json``.
-    """
+    """Raises ``InvalidRequest`` for invalid or unsupported YAML, and ``ValidationFailed`` like ``parse_json``."""
     try:
         value = _document(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as problem:

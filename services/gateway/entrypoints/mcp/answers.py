@@ -1,4 +1,4 @@
-"""Converts the outcomes of turns into tool results, with instructions for the model that called the tool."""
+"""Converts the outcomes of turns into tool results, with instructions for the calling model."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ def artifact_uri(artifact_id: str) -> str:
 
 
 def artifact_link(record: dict[str, Any]) -> ArtifactLink:
-    """Returns a link to an artifact, given the artifact's record in a reply."""
+    """Returns a link to an artifact. ``record``: the artifact in a reply."""
     named = {name: record[name] for name in ("artifact_id", "name", "content_type")}
     return ArtifactLink(**named, uri=artifact_uri(record["artifact_id"]))
 
@@ -33,7 +33,7 @@ def completed(reply: ExecuteReply) -> AgentAnswer:
 
 
 def state_of(turn: Turn) -> AgentAnswer:
-    """Returns a turn's current state as an answer. Raises an error if the turn has ended without a reply."""
+    """Returns a turn's current state as an answer. Raises an error if the turn ended without a reply."""
     if turn.reply is not None:
         return completed(turn.reply)
     if turn.error is not None:
@@ -49,7 +49,7 @@ def state_of(turn: Turn) -> AgentAnswer:
 
 
 def next_step(answer: AgentAnswer) -> str | None:
-    """Returns instructions on how the caller can get the reply, or None for a completed turn."""
+    """Returns instructions for getting the reply, or None for a completed turn."""
     if answer.status == "completed":
         return None
     later = f"Call read_session with session_id {answer.session_id} later to get the reply."

@@ -1,4 +1,4 @@
-"""Serves ``/mcp``: agents, knowledge and conversations for MCP clients, over streamable HTTP."""
+"""Serves ``/mcp``: agents, knowledge bases and conversations for MCP clients, over streamable HTTP."""
 
 import asyncio
 from collections.abc import Collection
@@ -94,14 +94,11 @@ async def exchange(request: Request, caller: Annotated[Principal, Security(by_ap
 def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
     """Raises ``PermissionDenied`` for a web page on an origin that isn't allowed. This prevents DNS rebinding."""
     if origin is not None and origin not in allowed:
-        raise PermissionDenied("This origin isn't allowed to use MCP. Ask an operator to allow it.")
+        raise PermissionDenied("This origin isn't allowed to use MCP. Ask an operator to allow the origin.")
 
 
 def _look_into(body: bytes) -> None:
-    """Stores the request's ID for error responses. Raises an error if the body contains values that can't be stored.
-
-    Leaves it to the SDK to reject invalid JSON.
-    """
+    """Stores the request's ID for error responses. Raises an error if the body contains values that can't be stored."""
     try:
         message: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -114,8 +111,7 @@ def _look_into(body: bytes) -> None:
 class McpResponse(Response):
     """The SDK's response to a request. It ends when the caller's credential expires or is revoked.
 
-    If the request ``begins`` a connection, the response has a connection ID, which newer protocol versions don't need.
-    The server doesn't store the ID. A client sends it to cancel one of the connection's requests.
+    ``begins``: whether to add a connection ID, which older protocol versions need to cancel a request.
     """
 
     def __init__(

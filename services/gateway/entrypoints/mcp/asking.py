@@ -1,4 +1,4 @@
-"""Asks an agent: starts a turn, reports its progress, and returns its result."""
+"""Asks an agent: starts a turn, reports progress, and returns the result."""
 
 import asyncio
 from contextlib import aclosing
@@ -33,9 +33,9 @@ class Asking:
     _cancelling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ask(self, call: Call, agent_key: str, asked: Ask) -> AgentAnswer:
-        """Sends a message to an agent, and returns its answer. If the call is cancelled, its turn is cancelled, too.
+        """Sends a message to an agent, and returns its answer. If the call is cancelled, cancels the turn.
 
-        Raises the turn's error if it's refused, fails or is cancelled.
+        Raises the turn's error if the turn is refused, fails or is cancelled.
         """
         identity = call.caller.identity
         agent = await self.door.agents.find(identity, agent_key)
@@ -54,10 +54,7 @@ class Asking:
                 raise
 
     def cancel(self, write: Write, which: str | IdempotentRequest) -> None:
-        """Cancels a turn in a separate task, given its ID or the request that started it.
-
-        A finished turn isn't affected.
-        """
+        """Cancels a turn in a separate task. ``which``: the turn's ID, or the request that started the turn."""
         task = asyncio.create_task(self._cancel(replace(write, request=None), which), name="mcp.cancel")
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
@@ -80,7 +77,7 @@ class Asking:
         session = await self.door.sessions.read(write.identity, session_id)
         if session.agent_id != agent.id:
             raise Conflict(
-                f"The session doesn't belong to the agent {agent.agent_key}. Omit session_id to start a new one."
+                f"The session doesn't belong to the agent {agent.agent_key}. Omit session_id to start a new session."
             )
         return session.session_id
 

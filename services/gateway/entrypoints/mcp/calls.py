@@ -20,7 +20,7 @@ _METHOD, _PATH = "POST", "/mcp"
 class Caller:
     """The sender of a request. ``has_left``: whether the client closed the connection before the response.
 
-    ``connection``: the ID that the server assigned to the client's connection, in protocol versions with such an ID.
+    ``connection``: the ID that the server assigned to the connection, in protocol versions with such an ID.
     """
 
     principal: Principal
@@ -38,7 +38,7 @@ class Caller:
     def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
         """Returns the record by which a cancellation finds the request's turn.
 
-        Returns None without a connection ID: clients without one cancel a request by closing the connection.
+        Returns None without a connection ID: such clients cancel a request by closing the connection.
         """
         if self.connection is None or request_id is None:
             return None
@@ -48,7 +48,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call. ``tell`` reports progress, which the client has requested if ``is_followed``.
+    """A tool call. ``is_followed``: whether the client has requested progress, which ``tell`` reports.
 
     ``key``: an idempotency key, which makes the call safe to retry.
     """
@@ -65,7 +65,7 @@ class Call:
         return self.caller.connection is None and self.caller.has_left
 
     def write(self, values: Any) -> Write:
-        """Returns the call as a write. Raises ``InvalidRequest`` for an invalid idempotency key."""
+        """Raises ``InvalidRequest`` for an invalid idempotency key."""
         if self.key is not None:
             request: IdempotentRequest | None = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
         else:

@@ -1,4 +1,4 @@
-"""Describes a turn's progress in words, for clients that show what a tool is doing."""
+"""Describes a turn's progress in words."""
 
 from typing import Final
 
@@ -6,13 +6,13 @@ from libs.contracts.messages import Event
 from libs.contracts.resources import turns
 
 _PAUSE_SECONDS: Final = 0.5
-"""The minimum time between two messages that differ only in the reply's text."""
+"""The minimum time between two messages that show the reply's text."""
 _LONGEST_TEXT: Final = 2_000
 _LONGEST_REASON: Final = 500
 
 
 class ProgressWriter:
-    """Converts events into progress messages. While the agent writes, each message shows the end of the text so far."""
+    """Converts events into progress messages. While the agent writes, a message shows the end of the text so far."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -20,7 +20,7 @@ class ProgressWriter:
         self._next = 0.0
 
     def take(self, event: Event, now: float) -> str | None:
-        """Returns the message for an event, if there's something to report. ``now``: the monotonic time in seconds."""
+        """Returns the message for an event, or None. ``now``: the monotonic time in seconds."""
         match event:
             case turns.OutputTextDelta():
                 self._text += event.text

@@ -36,7 +36,7 @@ _LONGEST_NAME: Final = 64
 
 
 def ask_name(agent_key: str) -> str:
-    """Returns the name of the tool that asks an agent. A digest keeps truncated names of long keys distinct."""
+    """Returns the name of the tool that asks an agent. A digest keeps shortened names distinct."""
     name = _ASK + agent_key
     if len(name) <= _LONGEST_NAME:
         return name
@@ -46,19 +46,16 @@ def ask_name(agent_key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reads data for one request.
-
-    Methods raise ``NotFound`` for anything that doesn't exist or that the caller can't see.
-    """
+    """Reads data for one request. Methods raise ``NotFound`` for anything that the caller can't see."""
 
     door: Door
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
-        """Returns the newest agents. ``tools/list`` shows each of them as a separate tool."""
+        """Returns the agents that have a separate tool."""
         return await self.door.agents.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:
-        """Returns the key of the agent that a tool asks, or None for a tool that asks no agent."""
+        """Returns the key of the agent that a tool asks, or None for other tools."""
         if not tool.startswith(_ASK):
             return None
         if is_agent_key(key := tool.removeprefix(_ASK)):
@@ -123,7 +120,7 @@ class Reading:
             offset, has_more = offset + _PAGE, page.has_more
         if not found:
             raise NotFound(
-                "There is no knowledge base with this ID or name. Call list_knowledge_bases to see the available ones."
+                "No knowledge base has this ID or name. Call list_knowledge_bases to see the available knowledge bases."
             )
         if len(found) > 1:
             ids = ", ".join(each.id for each in found)

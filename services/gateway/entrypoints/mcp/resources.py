@@ -54,7 +54,7 @@ class Resources:
     reading: Reading
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
-        """Returns a page of the caller's sessions, newest first, and the cursor for the next page."""
+        """Returns a page of the caller's sessions, newest first, and the next page's cursor."""
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
@@ -71,10 +71,7 @@ class Resources:
         return found, str(offset + _PAGE) if page.has_more else None
 
     async def read(self, principal: Principal, uri: str) -> Contents:
-        """Reads a resource.
-
-        Raises ``NotFound`` for an unknown one, and ``TooLarge`` for a file that is too large for MCP.
-        """
+        """Raises ``NotFound`` for an unknown resource, and ``TooLarge`` for a file that is too large for MCP."""
         matched = _URI.fullmatch(uri)
         match matched and matched.groups():
             case ("sessions", session_id, None):
@@ -87,7 +84,7 @@ class Resources:
             case ("artifacts", artifact_id, None):
                 require_scopes(principal, [Scope.ARTIFACTS_READ])
                 return await self._artifact(principal, uri, artifact_id)
-        raise NotFound("Unknown resource. List the resource templates to see the available ones.")
+        raise NotFound("Unknown resource. List the resource templates to see the available resources.")
 
     async def _artifacts(self, caller: Principal, uri: str, session_id: str) -> TextResourceContents:
         path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
@@ -118,5 +115,5 @@ def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
-        raise InvalidRequest("Invalid cursor. Omit it to start with the first page.")
+        raise InvalidRequest("Invalid cursor. Omit the cursor to start with the first page.")
     return int(cursor)

@@ -20,7 +20,8 @@ class NoArguments(StrictModel):
 class Ask(StrictModel):
     message: MessageText = Field(description="The message to the agent.")
     session_id: SessionId | None = Field(
-        default=None, description="The conversation to continue, from an earlier result. Omit it to start a new one."
+        default=None,
+        description="The session_id from an earlier result, to continue that conversation. Omit this to start another.",
     )
 
 
@@ -48,8 +49,7 @@ class ArtifactLink(BaseModel):
 
 
 class AgentAnswer(BaseModel):
-    """The outcome of a message, with the ``reply`` if it's ``completed``, or the ``required_actions`` if it's
-    ``waiting``.
+    """The outcome of a message: the ``reply`` if it's ``completed``, or the ``required_actions`` if it's ``waiting``.
 
     A ``queued`` or ``running`` turn continues. Call ``read_session`` later to get its reply.
     """
@@ -65,7 +65,7 @@ class AgentAnswer(BaseModel):
 
 
 class ListedAgent(BaseModel):
-    """An agent. ``tool``: the name of the tool that asks only this agent, if it has one."""
+    """An agent. ``tool``: the name of the tool that asks only this agent, if there is one."""
 
     agent_key: str
     name: str
@@ -94,7 +94,7 @@ class KnowledgeBases(BaseModel):
 
 
 class Passages(BaseModel):
-    """The passages that were found, best first. Their ``score`` ranges from 0 to 1."""
+    """The passages that were found, best first. ``score`` ranges from 0 to 1."""
 
     knowledge_base_id: str
     query: str
@@ -109,7 +109,7 @@ class SaidMessage(BaseModel):
 
 
 class Conversation(BaseModel):
-    """A session's newest messages, in order. ``omitted``: the number of earlier messages that aren't included."""
+    """A session's newest messages, in order. ``omitted``: the number of earlier messages."""
 
     session_id: str
     agent: str

@@ -1,4 +1,4 @@
-"""Handles requests for the MCP SDK, which implements the protocol. This module is imported on the first request."""
+"""Handles requests for the MCP SDK. This module is imported on the first request."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ from services.gateway.entrypoints.mcp.resources import TEMPLATES, Resources
 from services.gateway.entrypoints.mcp.tools import Tools
 
 CALLER: Final = "aes.caller"
-"""The key under which a request's ASGI scope contains the caller."""
+"""The key of the caller in a request's ASGI scope."""
 _INSTRUCTIONS: Final = (
     "Agents and documents that you can use. Ask an agent with ask_agent or with its own tool. Search documents"
     " with search_knowledge. Continue a conversation with the session_id of its results."
@@ -41,7 +41,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class McpServer:
-    """Serves each request independently, so that any replica can serve the next one."""
+    """Serves each request independently, so that any replica can serve the next request."""
 
     def __init__(self, door: Door) -> None:
         # At level INFO, the SDK logs every request.
@@ -113,10 +113,7 @@ class McpServer:
         return ReadResourceResult(contents=[contents])
 
     async def _cancelled(self, context: Context, params: CancelledNotificationParams) -> None:
-        """Cancels the turn that a request started, on any replica.
-
-        Only clients that use a protocol version with connection IDs send this notification.
-        """
+        """Cancels the turn that a request started, on any replica. Requires a connection ID."""
         caller = _caller(context)
         if (request := caller.named(params.request_id)) is not None:
             # Runs in a separate task, because the SDK closes the notification's transport immediately.

@@ -40,7 +40,7 @@ _ASKING: Final = (Scope.SESSIONS_WRITE, Scope.RUNTIME_EXECUTE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolKind:
-    """A tool's definition. ``title`` is for people, and ``description`` for models. Callers need the ``scopes``."""
+    """A tool's definition. ``title`` is for people, and ``description`` for models."""
 
     title: str
     description: str
@@ -135,14 +135,14 @@ class Tools:
     asking: Asking
 
     async def listed(self, principal: Principal) -> list[Tool]:
-        """Returns the tools that the credential's scopes allow."""
+        """Returns the tools that the caller's scopes allow."""
         kinds = {name: kind for name, kind in _KINDS.items() if _allowed(principal, kind.scopes)}
         if _allowed(principal, [*_ASKING, Scope.AGENTS_READ]):
             kinds |= dict(map(_tool_of, await self.reading.newest_agents(principal.identity)))
         return [kind.tool(name) for name, kind in kinds.items()]
 
     async def call(self, call: Call, name: str, arguments: dict[str, Any]) -> CallToolResult | None:
-        """Calls a tool. Returns its result, which may be an error, or None for an unknown tool."""
+        """Calls a tool. Returns the result or the error, or None for an unknown tool."""
         try:
             if (kind := _KINDS.get(name)) is None:
                 if (key := await self.reading.key_of(call.caller.identity, name)) is None:
@@ -172,7 +172,7 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
 
 
 def _result(value: BaseModel) -> CallToolResult:
-    """Returns a value as structured content, and also as text for clients that don't support structured content."""
+    """Returns a value as structured content, and as text for clients without support for structured content."""
     content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
     if isinstance(value, AgentAnswer):
         if (advice := next_step(value)) is not None:

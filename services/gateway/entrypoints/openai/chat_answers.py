@@ -39,10 +39,7 @@ def completion(model: str, reply: ExecuteReply) -> bytes:
 
 
 def content_of(reply: ExecuteReply) -> str:
-    """Returns the reply's text.
-
-    Structured output is returned as plain JSON, without the code fence that may surround it.
-    """
+    """Returns the reply's text. Removes a code fence around structured output."""
     if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
         return write_json(reply.response.output).decode()
     return reply.response.content
@@ -53,20 +50,21 @@ def requested(reply: ExecuteReply) -> list[ToolCallRecord]:
 
 
 def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> Conflict:
-    """Returns the error for a request whose turn is waiting for an approval, which chat completions can't express."""
+    """Returns the error for a turn that is waiting for an approval, which chat completions can't express."""
     named = ", ".join(f"{action.tool_call.name} (action {action.action_id})" for action in actions) or "a call"
     message = (
-        f"Turn {turn_id} of session {session_id} is waiting for approval of {named}. It continues once you answer."
+        f"Turn {turn_id} of session {session_id} is waiting for approval of {named}."
+        " The turn continues once you answer."
     )
     return Conflict(message, details=[ErrorDetail(loc=[], type="requires_action", message=message)])
 
 
 @dataclass(slots=True)
 class ChatStream:
-    """Converts a turn's events into chunks. Text can't be retracted, so a retried step continues after the sent part.
+    """Converts a turn's events into chunks. A retried step continues after the text that has been sent.
 
-    ``whole``: whether to send the text in one piece at the end. A turn with a schema needs this, because text that
-    violates the schema is generated again.
+    ``whole``: whether to send the text in one piece at the end. A schema requires this, because text that violates the
+    schema is generated again.
     """
 
     model: str
@@ -78,10 +76,7 @@ class ChatStream:
     restarted: bool = False
 
     async def chunks(self, events: AsyncGenerator[TurnProgress | None, None]) -> AsyncGenerator[bytes, None]:
-        """Yields the chunks for a turn's events.
-
-        Raises an error if the turn fails, is cancelled, needs an approval, or changes text that has already been sent.
-        """
+        """Raises an error if the turn doesn't complete, or changes text that has already been sent."""
         begun = False
         async with aclosing(events):
             async for progress in events:
@@ -112,10 +107,7 @@ class ChatStream:
         return []
 
     def _new_text(self, delta: turns.OutputTextDelta) -> str:
-        """Returns the part of a delta that hasn't been sent.
-
-        Raises ``ModelFailed`` if text that was already sent has changed.
-        """
+        """Returns the part of a delta that hasn't been sent. Raises ``ModelFailed`` if sent text has changed."""
         sent = self.sent.get(delta.step, "")
         known = max(len(sent) - delta.offset, 0)
         if not sent[delta.offset :].startswith(delta.text[:known]):

@@ -1,4 +1,4 @@
-"""Parses the bodies of chat completions. Unsupported fields are rejected, some with a hint."""
+"""Parses the bodies of chat completions. Rejects unsupported fields, some with a hint."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -33,7 +33,7 @@ _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "functions": (),
     "function_call": (),
 }
-"""Values of unsupported fields that are accepted because they have no effect."""
+"""Unsupported fields, with the values that are accepted because they have no effect."""
 _INSTEAD: Final = {
     "functions": "use tools",
     "function_call": "use tool_choice",
@@ -66,7 +66,7 @@ Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type
 
 
 class _Message(EchoedPart):
-    """The base class of messages. ``name``, which says who or which function wrote the message, has no effect."""
+    """The base class of messages. ``name`` has no effect."""
 
     name: str | None = None
 
@@ -82,7 +82,7 @@ class UserMessage(_Message):
 
 
 class CalledFunction(EchoedPart):
-    """The function in a call. ``parsed_arguments``: the ``arguments``, as the client's library has parsed them."""
+    """The function in a call. ``parsed_arguments``: the ``arguments``, as parsed by the client's library."""
 
     name: str
     arguments: str
@@ -90,7 +90,7 @@ class CalledFunction(EchoedPart):
 
 
 class Call(EchoedPart):
-    """A call in an assistant message. ``index``: its position in the stream in which the client received it."""
+    """A call in an assistant message. ``index``: the call's position in the stream that the client received."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     type: Literal["function"] = "function"
@@ -99,10 +99,7 @@ class Call(EchoedPart):
 
 
 class AssistantMessage(_Message):
-    """A message from the model. ``annotations`` must be empty, as in the responses that the client received.
-
-    ``parsed``: the structured value, as the client's library has parsed it.
-    """
+    """A message from the model. ``parsed``: the structured value, as parsed by the client's library."""
 
     role: Literal["assistant"]
     content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] | None = None
@@ -124,10 +121,7 @@ ChatMessage = Annotated[Instruction | UserMessage | AssistantMessage | ToolMessa
 
 
 class Function(StrictModel):
-    """A function of the client.
-
-    ``strict`` has no effect, because arguments are always validated against ``parameters``.
-    """
+    """``strict`` has no effect, because arguments are always validated against ``parameters``."""
 
     name: str
     description: str | None = None
@@ -170,17 +164,14 @@ class SchemaText(StrictModel):
 
 
 class StreamOptions(StrictModel):
-    """The options of a stream. ``include_obfuscation`` can only be false, because chunks are never padded."""
+    """``include_obfuscation`` can only be false, because chunks are never padded."""
 
     include_usage: bool | None = None
     include_obfuscation: Literal[False] | None = None
 
 
 class ChatBody(StrictModel):
-    """The body of a request.
-
-    ``user``, ``safety_identifier`` and ``prompt_cache_key`` are accepted but have no effect.
-    """
+    """``user``, ``safety_identifier`` and ``prompt_cache_key`` have no effect."""
 
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=5000)]

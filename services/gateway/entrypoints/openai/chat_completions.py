@@ -1,7 +1,4 @@
-"""Serves ``/openai/v1/chat/completions``.
-
-Each call creates a session, which isn't listed and is deleted after a day.
-"""
+"""Serves ``/openai/v1/chat/completions``. Each call creates an unlisted session, which is deleted after a day."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -62,14 +59,14 @@ async def _complete(submitting: AbstractAsyncContextManager[SubmittedTurn], body
             raise needs_approval(submitted.session_id, submitted.command_id, end.required_actions)
         raise TimedOut(
             f"Turn {submitted.command_id} of session {submitted.session_id} is taking too long."
-            " It continues in the background."
+            " The turn continues in the background."
         )
 
 
 async def _chunks(
     submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody, whole: bool, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
-    """Yields the chunks. Adds to the response's ``headers`` before the first one."""
+    """Yields the chunks. Adds to the response's ``headers`` before the first chunk."""
     async with submitting as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)

@@ -1,4 +1,4 @@
-"""Converts a chat completion's request into a turn: the history, the user's question, and tool results after it."""
+"""Converts a chat completion's request into a turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,12 +38,12 @@ NAMES: Final = {
     "options": "",
     "content": "messages",
 }
-"""The caller's field names, by the turn's field names."""
+"""The request's field names, by the turn's field names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A turn to submit, and the unlisted session that it starts."""
+    """A turn to submit, and the unlisted session that the turn starts."""
 
     begins: SessionBeginning
     content: str | list[ContentBlock]
@@ -51,10 +51,7 @@ class ChatTurn:
 
 
 def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
-    """Converts a request into a turn.
-
-    Raises ``ValidationFailed`` for messages that don't form a conversation, and for unsupported settings.
-    """
+    """Raises ``ValidationFailed`` for messages that don't form a conversation, and for unsupported settings."""
     body = body.model_copy(update={"messages": _with_question(body.messages)})
     said = [(place, message) for place, message in enumerate(body.messages) if not isinstance(message, Instruction)]
     asked = max((place for place, message in said if isinstance(message, UserMessage)), default=None)
@@ -84,7 +81,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Returns the messages. If none is a user message, the last instruction becomes one, as in OpenAI's API."""
+    """Turns the last instruction into a user message if there is no other user message, as in OpenAI's API."""
     if any(isinstance(message, UserMessage) for message in messages):
         return list(messages)
     last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)
@@ -182,7 +179,7 @@ def _text(content: str | Sequence[object]) -> str:
 
 
 def _check_calls(said: Sequence[tuple[int, object]]) -> None:
-    """Raises ``ValidationFailed`` if a call isn't followed by its result, or a result isn't preceded by its call."""
+    """Raises ``ValidationFailed`` for a call without a later result, or a result without an earlier call."""
     unanswered: dict[str, int] = {}
     for place, message in said:
         if isinstance(message, ToolMessage):

@@ -1,4 +1,4 @@
-"""The conventions of OpenAI's API: the prefix, the error format, and ``x-request-id``."""
+"""The conventions of OpenAI's API: the prefix, the error format, and headers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -35,7 +35,7 @@ _CODES: Final = {
 
 
 def error_fields(info: ErrorInfo) -> dict[str, Any]:
-    """Returns OpenAI's error object. ``param`` and ``code`` are the location and type of the error's first detail."""
+    """Returns OpenAI's error object. ``param`` and ``code`` come from the error's first detail."""
     finding = info.details[0] if info.details else None
     return {
         "message": info.message,
@@ -63,9 +63,9 @@ def refuse(param: str, message: str, code: str = "unsupported_parameter") -> Val
 
 
 def renamed(problem: P, names: Mapping[str, str]) -> P:
-    """Returns the error, with its fields renamed to those that the caller sent.
+    """Returns the error with the field names of the request.
 
-    ``names`` maps the first one or two parts of a field's location in the turn, joined by a dot, to the caller's field.
+    ``names`` maps the beginning of a field's location in the turn, one or two parts, to the request's field.
     """
     if not problem.details:
         return problem
@@ -85,15 +85,15 @@ def deleted(identifier: str, kind: str) -> Response:
 
 
 def created_at(identifier: str) -> int:
-    """Returns the Unix time encoded in an ID, or 0 if there is none. It's the same on every replica."""
+    """Returns the Unix time encoded in an ID, or 0."""
     made = creation_time(identifier)
     return 0 if made is None else int(made.timestamp())
 
 
 class ClientHeadersMiddleware:
-    """Sends ``x-request-id`` to OpenAI's clients, and ``x-should-retry: false`` where a retry would be harmful.
+    """Adds ``x-request-id``, and ``x-should-retry: false`` to 409 and 504, which OpenAI's clients would retry.
 
-    By default, clients retry after 409 and 504. But a conflict would recur, and a running turn would be duplicated.
+    A conflict would recur, and the retry of a running turn would start another one.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""Serves ``/openai/v1/conversations``: sessions opened without an agent, which the first response then specifies."""
+"""Serves ``/openai/v1/conversations``: sessions without an agent, which the first response specifies."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
@@ -36,7 +36,7 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ, Scope.SESSIONS_WRITE])]
 _PAGE: Final = 100
 _UNTIL_THEN: Final = "builtin:extractive"
-"""The model of a conversation that doesn't have an agent yet."""
+"""The model of a conversation without an agent."""
 
 
 class CreateConversation(StrictModel):
@@ -116,7 +116,7 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
 async def create_items(
     conversation_id: str, _: Writer, body: NewItems, __: Unfiltered, write: IdempotentWrite, door: DoorDep
 ) -> Response:
-    """Adds items to a conversation between responses. Calls must be added together with their outputs."""
+    """Adds items to a conversation. Calls must be added together with their outputs."""
     added = await door.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
     return page([item for message in added for item in _of(message)], has_more=False)
 

@@ -30,11 +30,11 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
 _FILES: Final = "/internal/files"
 _PURPOSE: Final = "assistants"
 _PURPOSES: Final = (_PURPOSE, "user_data")
-"""The supported purposes. Both mark a file as a document to search and read."""
+"""The supported purposes."""
 
 
 class _FileForm(UploadStream):
-    """Forwards the form of an upload without its ``purpose``, which it validates."""
+    """Validates and removes the ``purpose`` in an upload's form."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request.receive, request.headers)

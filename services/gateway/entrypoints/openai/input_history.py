@@ -1,4 +1,4 @@
-"""Parses conversations that clients store themselves and send in full with each request."""
+"""Parses conversations that clients store and send with each request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,7 @@ from services.gateway.entrypoints.openai.input_items import (
 
 @dataclass(frozen=True, slots=True)
 class InputHistory:
-    """A parsed conversation: the history, the last user message, and then the messages about answered calls.
-
-    User messages directly before the last one belong to ``question``, too.
-    """
+    """A parsed conversation. ``question``: the last user messages in a row. ``answered``: the messages after them."""
 
     history: list[HistoryMessage]
     question: str | list[ContentBlock]
@@ -29,7 +26,7 @@ class InputHistory:
 
 
 def with_question(items: Sequence[Any]) -> list[Any]:
-    """Returns the items. If none is a user message, the last instruction becomes one, as in OpenAI's API."""
+    """Turns the last instruction into a user message if there is no other user message, as in OpenAI's API."""
     last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
     if last is None or any(_is_of_user(item) for item in items):
         return list(items)
@@ -37,10 +34,7 @@ def with_question(items: Sequence[Any]) -> list[Any]:
 
 
 def parse_history(items: Sequence[Any]) -> InputHistory:
-    """Parses a conversation.
-
-    Raises ``ValidationFailed`` unless it ends with a user message, or with answered calls after one.
-    """
+    """Raises ``ValidationFailed`` unless the conversation ends with a user message or with answered calls."""
     messages = [item for item in items if not is_instruction(item)]
     of_user = [number for number, item in enumerate(messages) if _is_of_user(item)]
     if not of_user:
@@ -63,10 +57,7 @@ def _is_of_user(item: Any) -> bool:
 
 
 def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
-    """Converts items into a history.
-
-    Raises ``ValidationFailed`` for a call without an output, or an output without a call.
-    """
+    """Raises ``ValidationFailed`` for a call without an output, or an output without a call."""
     messages: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for item in items:
@@ -101,7 +92,7 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
 
 
 def _calls_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the list to which the next call belongs. Consecutive calls belong to the same message."""
+    """Returns the list for the next call. Consecutive calls belong to the same message."""
     if not messages or messages[-1]["role"] != "assistant":
         messages.append({"role": "assistant", "content": "", "tool_calls": []})
     calls: list[dict[str, Any]] = messages[-1]["tool_calls"]

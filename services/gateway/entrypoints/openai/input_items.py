@@ -14,7 +14,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class TextPart(EchoedPart):
-    """Text from the user or the agent. ``parsed``: the structured value, as the client's library has parsed it."""
+    """Text from the user or the agent. ``parsed``: the structured value, as parsed by the client's library."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
@@ -24,7 +24,7 @@ class TextPart(EchoedPart):
 
 
 class ImagePart(EchoedPart):
-    """An image, given by a web address or by a ``data:`` URL that contains it."""
+    """An image, given by a web address or a ``data:`` URL."""
 
     type: Literal["input_image"]
     image_url: ImageAddress
@@ -64,10 +64,7 @@ class FunctionCallOutput(EchoedPart):
 
 
 class FunctionCall(EchoedPart):
-    """A call that an earlier response asked the client to execute.
-
-    ``parsed_arguments``: as parsed by the client's library.
-    """
+    """A call for the client to execute. ``parsed_arguments``: the ``arguments``, as parsed by the client's library."""
 
     type: Literal["function_call"]
     call_id: Text
@@ -79,7 +76,7 @@ class FunctionCall(EchoedPart):
 
     @property
     def call(self) -> dict[str, Any]:
-        """The call, as a history stores it. Raises ``ValidationFailed`` if the arguments aren't a JSON object."""
+        """The call for a history. Raises ``ValidationFailed`` if the arguments aren't a JSON object."""
         if (arguments := arguments_in(self.arguments)) is None:
             raise refuse(
                 "input", f"The arguments of call {self.call_id[:200]!r} must be a JSON object.", "invalid_value"
@@ -88,7 +85,7 @@ class FunctionCall(EchoedPart):
 
 
 class AgentCall(EchoedPart):
-    """A call that the agent itself executed for an earlier response."""
+    """A call that the agent executed for an earlier response."""
 
     type: Literal["mcp_call"]
     id: Text
@@ -110,7 +107,7 @@ class ApprovalResponse(EchoedPart):
 
 
 def _type(value: Any) -> str:
-    """Returns an item's type. Messages may leave it out."""
+    """Returns an item's type, which messages may omit."""
     given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return given if isinstance(given, str) else "message"
 
@@ -127,7 +124,7 @@ Answer = FunctionCallOutput | ApprovalResponse
 
 
 def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
-    """Joins messages into the content of one user message. Raises ``ValidationFailed`` if they contain nothing."""
+    """Joins messages into the content of one user message. Raises ``ValidationFailed`` for empty messages."""
     if len(messages) == 1 and isinstance(messages[0].content, str):
         text = messages[0].content
         if not text.strip():

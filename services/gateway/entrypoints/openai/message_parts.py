@@ -1,4 +1,4 @@
-"""Parts of messages that chat completions and responses share: calls' arguments, images, and null fields."""
+"""Parts of messages that chat completions and responses share."""
 
 import re
 from typing import Annotated, Any, Final
@@ -23,7 +23,7 @@ ImageAddress = Annotated[str, AfterValidator(_on_the_web)]
 
 
 def arguments_in(text: str) -> dict[str, Any] | None:
-    """Parses the arguments of a call. Returns None unless they're a JSON object."""
+    """Parses a call's arguments. Returns None unless they're a JSON object."""
     try:
         arguments = read_json(text or "{}")
     except NotJson:
@@ -32,18 +32,12 @@ def arguments_in(text: str) -> dict[str, Any] | None:
 
 
 def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
-    """Returns an image for a turn.
-
-    Drops the detail ``auto``: clients add it, it has no effect, and some providers reject it.
-    """
+    """Returns an image for a turn, without the detail ``auto``, which some providers reject."""
     return ImageUrl(url=url, detail=None if detail == "auto" else detail)
 
 
 class EchoedPart(StrictModel):
-    """The base class of parts that clients may send back. Ignores null fields that their libraries add.
-
-    Rejects all other unknown fields.
-    """
+    """The base class of parts that clients may send back. Ignores null fields, which client libraries add."""
 
     @model_validator(mode="before")
     @classmethod

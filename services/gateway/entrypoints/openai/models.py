@@ -1,4 +1,4 @@
-"""Serves ``/openai/v1/models``: the caller's agents, listed by key, and the models of the configured providers."""
+"""Serves ``/openai/v1/models``: the caller's agents, and the models of the configured providers."""
 
 import asyncio
 from typing import Annotated, Any, Final
@@ -43,5 +43,4 @@ def _agent(agent: Agent) -> dict[str, Any]:
 
 
 def _of_provider(model: str) -> dict[str, Any]:
-    """Describes a provider's model, which has no creation time."""
     return {"id": model, "object": "model", "created": 0, "owned_by": model.partition(":")[0]}

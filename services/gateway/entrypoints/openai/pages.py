@@ -1,4 +1,4 @@
-"""Cursor-based pages of lists, with the parameters ``after``, ``limit`` and ``order``."""
+"""Cursor-based pages of lists."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -23,7 +23,7 @@ def _order(order: str) -> str:
 
 
 class ListQuery(QueryModel):
-    """The query for a list. A page has at most 200 entries, even if an operation accepts a higher ``limit``."""
+    """The query for a list. A page has at most 200 entries, even with a higher ``limit``."""
 
     after: str | None = None
     limit: Annotated[int, whole_number("limit", 1, 100, 20)] = 20
@@ -56,10 +56,7 @@ def page(data: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
 
 
 def page_within(entries: Sequence[dict[str, Any]], cursor: ListQuery) -> Response:
-    """Returns a page of a complete list, which must be sorted oldest first.
-
-    Raises ``ValidationFailed`` for an unknown cursor.
-    """
+    """Returns a page of a list that is sorted oldest first. Raises ``ValidationFailed`` for an unknown cursor."""
     ordered = list(reversed(entries)) if cursor.newest_first else list(entries)
     if cursor.after is not None:
         place = next((place for place, entry in enumerate(ordered) if entry["id"] == cursor.after), None)

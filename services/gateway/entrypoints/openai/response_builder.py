@@ -1,8 +1,8 @@
 """Builds responses, and the events of their streams, from the events of turns.
 
-When a turn waits for answers, its response ends, and the answers start the next one. So a turn can have several
-responses, which are numbered from 0. An event's number is derived from its position in the turn's stream, so every
-replica produces the same stream and can resume it anywhere.
+When a turn waits for answers, its response ends, and the answers start another response. A turn's responses are
+numbered from 0. An event's number is derived from the position in the turn's stream, so any replica can resume the
+stream.
 """
 
 from typing import Any, Final
@@ -31,10 +31,7 @@ def response_id(turn_id: str, part: int = 0) -> str:
 
 
 class ResponseBuilder:
-    """Builds one response of a turn. It needs all of the turn's events, and skips those of other responses.
-
-    ``head``: the response's constant fields. ``has_ended``: whether the response is complete.
-    """
+    """Builds one response of a turn, from all of the turn's events. ``head``: the response's constant fields."""
 
     def __init__(self, turn_id: str, head: Json, part: int = 0) -> None:
         self.status = "queued"
@@ -65,7 +62,7 @@ class ResponseBuilder:
 
     @property
     def part(self) -> int:
-        """The number of the response that the turn has reached."""
+        """The number of the turn's current response."""
         return self._part
 
     def response(self) -> Json:
@@ -79,7 +76,7 @@ class ResponseBuilder:
         }
 
     def take(self, progress: TurnProgress) -> list[Json]:
-        """Accepts an event of the turn. Returns the events that it adds to this response's stream."""
+        """Accepts an event of the turn. Returns the resulting events of this response's stream."""
         self._sequence, event = progress.at.sequence, progress.event
         self._slot, self._events = 0, []
         if isinstance(event, turns.OutputTextDelta):
@@ -89,10 +86,7 @@ class ResponseBuilder:
         return self._events
 
     def end_wait(self) -> list[Json]:
-        """Ends the response because the turn is waiting and all of its actions are known.
-
-        Returns the events to send.
-        """
+        """Ends the response because the turn is waiting and all actions are known. Returns the events to send."""
         self._events = []
         self._finish_wait()
         return self._events
@@ -159,8 +153,8 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. If its text isn't part of the reply, the response's item has no content, so that
-        clients don't join it to the reply.
+        """Ends the open message. If the text isn't ``final``, the response's item stays empty, so that clients don't
+        join it to the reply.
 
         ``value``: the JSON value in the text, which some models wrap in a code fence.
         """

@@ -1,4 +1,4 @@
-"""Builds the items of responses: messages, function calls, the agent's own calls, and approval requests."""
+"""Builds the items of responses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,10 +56,7 @@ def approval_request_item(action: RequiredAction) -> Json:
 
 
 def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None, reason: str | None) -> Json:
-    """Returns a call that the agent made itself.
-
-    It looks like a call to an MCP server that is named after the toolset.
-    """
+    """Returns a call that the agent executed, as a call to an MCP server with the toolset's name."""
     label, name = server_and_name(tool)
     error = None
     if reason is not None:
@@ -125,7 +122,7 @@ def _part(block: Json, role: str) -> Json:
 
 
 def server_and_name(tool: str) -> tuple[str, str]:
-    """Splits a tool's name into its toolset and its name there. The toolset of built-in tools is called ``builtin``."""
+    """Splits a tool's name into the toolset and the tool's own name. Built-in tools have the toolset ``builtin``."""
     label, dot, name = tool.partition(".")
     return (label, name) if dot else ("builtin", tool)
 

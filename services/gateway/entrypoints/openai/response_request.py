@@ -1,7 +1,4 @@
-"""The body of ``POST /openai/v1/responses``.
-
-Every field either takes effect or is rejected with an error that names it.
-"""
+"""The body of ``POST /openai/v1/responses``. Unsupported fields are rejected."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -16,7 +13,7 @@ from services.gateway.entrypoints.openai.conventions import refuse, renamed
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput
 
 REQUEST_KEY: Final = "openai:request"
-"""The key in a turn's metadata under which the request's fields that aren't turn options are stored."""
+"""The key in a turn's metadata for the request's fields that aren't turn options."""
 WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "include": ([],),
     "reasoning": ({},),
@@ -88,10 +85,7 @@ Metadata = Annotated[dict[MetadataKey, Annotated[str, Field(max_length=512)]], F
 
 
 class KeptRequest(BaseModel):
-    """The fields of a request that aren't turn options.
-
-    ``instructions``: the length of the request's own instructions.
-    """
+    """The fields of a request that aren't turn options. ``instructions``: the length of that field in the request."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -108,7 +102,7 @@ class KeptRequest(BaseModel):
 
     @classmethod
     def read(cls, kept: str) -> "KeptRequest":
-        """Parses stored fields. Returns the defaults if the text wasn't stored by this protocol."""
+        """Parses stored fields. Returns the defaults for text that this protocol didn't store."""
         try:
             return cls.model_validate_json(kept)
         except ValidationError:
@@ -161,13 +155,10 @@ class CreateResponse(StrictModel):
         if self.store is False and self.conversation is not None:
             raise refuse("store", "Responses in a conversation are always stored. Omit `store`.", "conflict")
         if REQUEST_KEY in (self.metadata or {}):
-            raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved. Use another one.", "reserved")
+            raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved. Use another key.", "reserved")
 
     def options(self, model: str, added_instructions: str) -> TurnOptions:
-        """Returns the turn's options.
-
-        ``added_instructions``: the text of system and developer messages in the input.
-        """
+        """Returns the turn's options. ``added_instructions``: the system and developer messages in the input."""
         instructions = "\n\n".join(each for each in (self.instructions, added_instructions) if each)
         kept = KeptRequest(
             model=model,

@@ -45,20 +45,20 @@ from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
 _UNSTORED_SECONDS: Final = 3600
-"""The age at which the runtime deletes an unstored response's session that the gateway hasn't deleted."""
+"""The age at which the runtime deletes the session of an unstored response, if the gateway hasn't deleted it."""
 _REMOVE_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseName:
-    """A parsed response ID: the turn, and the number of the response within the turn."""
+    """A parsed response ID. ``part``: the number of the response within the turn."""
 
     turn_id: str
     part: int = 0
 
     @classmethod
     def parse(cls, text: str) -> "ResponseName":
-        """Parses a response's ID. Raises ``NotFound`` for any other text."""
+        """Raises ``NotFound`` if the text isn't a response's ID."""
         turn_id, _, part = text.removeprefix("resp_").partition("_")
         if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
             raise NotFound(f"The response {text[:100]!r} doesn't exist.")
@@ -66,10 +66,10 @@ class ResponseName:
 
 
 def session_of(conversation: str) -> str:
-    """Returns the ID of a conversation's session. Raises ``NotFound`` for any text that isn't a conversation's ID."""
+    """Returns the ID of a conversation's session. Raises ``NotFound`` if the text isn't a conversation's ID."""
     session_id = conversation.removeprefix("conv_")
     if not conversation.startswith("conv_") or not is_id(session_id):
-        raise NotFound(f"There is no conversation {conversation[:100]!r}.")
+        raise NotFound(f"The conversation {conversation[:100]!r} doesn't exist.")
     return session_id
 
 
@@ -79,10 +79,7 @@ def options_of(turn: Turn) -> TurnOptions | None:
 
 @dataclass(slots=True)
 class BegunResponse:
-    """A response in progress, with its turn's events.
-
-    ``builder`` and ``headers`` are set once the first event has arrived.
-    """
+    """A response in progress. ``builder`` and ``headers`` are set by the time the first event arrives."""
 
     events: AsyncGenerator[StreamedEvent | None, None]
     headers: dict[str, str]
@@ -94,7 +91,7 @@ class BegunResponse:
         return self.builder.response()
 
     def error(self) -> ServiceError | None:
-        """Returns the reason why the response has no reply, or None if it has one or may still get one."""
+        """Returns the reason why the response has no reply, or None."""
         if self.builder is None or self.builder.status not in ("failed", "cancelled"):
             return None
         return Conflict("The response was cancelled.") if self.builder.error is None else error_from(self.builder.error)
@@ -113,10 +110,7 @@ class ResponseTurns:
         return self.caller.identity
 
     async def begin(self, body: CreateResponse, *, stream: bool) -> BegunResponse:
-        """Begins a response. Answers are submitted immediately, but a new turn starts only when its events are read.
-
-        Raises errors that can be detected before the turn starts.
-        """
+        """Begins a response. Answers are submitted immediately, but a new turn starts only when its events are read."""
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
             if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
@@ -143,7 +137,7 @@ class ResponseTurns:
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
-        """Returns an existing response, to follow its events again. Raises ``NotFound`` if it doesn't exist."""
+        """Returns an existing response, to follow its events again. Raises ``NotFound`` for an unknown response."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
             self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
@@ -160,7 +154,6 @@ class ResponseTurns:
         return options
 
     async def _place(self, body: CreateResponse, given: InputHistory) -> "_Place":
-        """Determines in which session the response's turn will run."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
@@ -188,7 +181,7 @@ class ResponseTurns:
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """Returns the model's name. A session without an agent adopts the first one that is specified.
+        """Returns the model's name. A session without an agent adopts the first agent that is specified.
 
         Raises ``ValidationFailed`` if the session belongs to another agent.
         """
@@ -215,7 +208,9 @@ class ResponseTurns:
                 return wanted
         if agent.agent_id != session.agent_id or (agent.agent_id is None and agent.config_hash != session.config_hash):
             raise refuse(
-                "model", f"This conversation belongs to the agent {own!r}. Omit model to use it.", "unsupported_value"
+                "model",
+                f"This conversation belongs to the agent {own!r}. Omit model to use this agent.",
+                "unsupported_value",
             )
         return wanted
 
@@ -224,7 +219,7 @@ class ResponseTurns:
     ) -> AsyncGenerator[StreamedEvent | None, None]:
         """Starts the turn and yields its events.
 
-        It runs in a fork of the session if the previous response has a successor, or if this response isn't stored.
+        If the response isn't stored, or the previous response has a successor, the turn runs in a fork of the session.
         """
         previous = place.previous
         position = None if previous is None else previous.position + 1
@@ -279,7 +274,7 @@ class ResponseTurns:
                 raise renamed(problem, NAMES) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
-        """Answers the actions of a response. The turn continues in its next response, which is returned."""
+        """Answers the actions of a response, and returns the turn's next response."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))
@@ -298,7 +293,7 @@ class ResponseTurns:
         )
 
     async def _waiting(self, body: CreateResponse) -> tuple[Turn, int]:
-        """Returns the turn to answer, and the number of the response that asked for the answers."""
+        """Returns the turn to answer, and the number of the response that requested the answers."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             return await self.door.turns.read(self._identity, name.turn_id), name.part
@@ -316,7 +311,7 @@ class ResponseTurns:
         return turn, (await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, -1))).part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
-        """Raises ``ValidationFailed`` for options that differ from those with which the turn started."""
+        """Raises ``ValidationFailed`` for options that differ from the turn's options."""
         given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
@@ -336,11 +331,10 @@ class ResponseTurns:
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
     ) -> AsyncGenerator[list[Json] | None, None]:
-        """Yields the events of the response's stream in batches, and ``None`` as a keep-alive. Stops when the response
-        ends.
+        """Yields the response's events in batches, and ``None`` as a keep-alive.
 
-        The session of an unstored response is deleted before the last event. It's also deleted if the client
-        ``has_left``, which cancels the turn, because nobody can read the response any more.
+        The session of an unstored response is deleted before the last event, or when the client ``has_left``, which
+        cancels the turn.
         """
         try:
             async with aclosing(self._made(begun)) as events:
@@ -413,10 +407,7 @@ class ResponseTurns:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The session in which a response's turn runs, or a new session that the turn starts.
-
-    ``previous``: the turn of the previous response, if any.
-    """
+    """The session for a response's turn, which the turn may create. ``previous``: the previous response's turn."""
 
     session: str | SessionBeginning
     model: str
@@ -441,7 +432,7 @@ def _asks(progress: TurnProgress) -> bool:
 
 
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
-    """Pairs answers with the IDs of their actions. Raises ``ValidationFailed`` unless all actions are answered."""
+    """Pairs the answers with action IDs. Raises ``ValidationFailed`` unless all actions are answered."""
     by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
     by_request = {f"mcpr_{action_id}": action_id for action_id, action in asked.items() if action.kind == "approval"}
     found: dict[str, Answer] = {}
@@ -475,7 +466,7 @@ def _has_moved_on(problem: ServiceError) -> bool:
 
 
 def _remembered(turn: Turn) -> list[TurnProgress]:
-    """Reconstructs a turn's last events from its state, because its recorded events no longer exist."""
+    """Reconstructs a turn's last events from its state, because the recorded events no longer exist."""
     place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:

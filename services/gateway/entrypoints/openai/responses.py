@@ -1,4 +1,4 @@
-"""Serves ``/openai/v1/responses``: creates, streams, reads, cancels and deletes responses, and lists their input."""
+"""Serves ``/openai/v1/responses``."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -34,7 +34,7 @@ Executor = Annotated[
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
 _END: Final = object()
 _LONGEST_WAIT: Final = 600.0
-"""The number of seconds after which an unfinished response is returned. The caller can get it later by its ID."""
+"""The number of seconds after which an unfinished response is returned."""
 NewResponse = Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))]
 
 
@@ -55,10 +55,7 @@ async def create_response(
 
 
 async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: BegunResponse, *, wait: bool) -> Json:
-    """Returns the response once its turn is accepted or, with ``wait``, once it has ended.
-
-    Waits for ten minutes at most.
-    """
+    """Returns the response once its turn is accepted or, with ``wait``, once the response ends or ten minutes pass."""
     async with aclosing(events):
         await anext(events, None)
         with suppress(TimeoutError):
@@ -91,7 +88,7 @@ async def get_response(
     write: PlainWrite,
     door: DoorDep,
 ) -> Response:
-    """Returns a response. With ``stream=true``, returns its events after the number ``starting_after`` instead."""
+    """Returns a response. With ``stream=true``, streams its events with numbers above ``starting_after`` instead."""
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     if query.include_obfuscation != "false":
         raise refuse("include_obfuscation", "include_obfuscation isn't supported.")
@@ -125,7 +122,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
 
 @router.delete("/{response_id}")
 async def delete_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
-    """Deletes a response with its session. Raises ``Conflict`` if it's part of a conversation."""
+    """Deletes a response with its session. Raises ``Conflict`` if the response is part of a conversation."""
     name = ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
     page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)

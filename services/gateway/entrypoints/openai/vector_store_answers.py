@@ -76,19 +76,19 @@ def batch(base: KnowledgeBase, identifier: str, file_ids: Sequence[str]) -> dict
 
 
 def batch_id(file_ids: Sequence[str]) -> str:
-    """Returns a batch's ID. It contains the files' IDs, so that batches needn't be stored."""
+    """Returns a batch's ID. The ID contains the files' IDs, so batches needn't be stored."""
     return _BATCH + urlsafe_b64encode(b"".join(UUID(each).bytes for each in file_ids)).decode().rstrip("=")
 
 
 def files_of_batch(identifier: str) -> list[str]:
-    """Returns the file IDs that a batch's ID contains. Raises ``NotFound`` for any other text."""
+    """Returns the file IDs in a batch's ID. Raises ``NotFound`` if the text isn't a batch's ID."""
     try:
         text = identifier.removeprefix(_BATCH)
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (ValueError, NotBase64):
         raw = b""
     if not identifier.startswith(_BATCH) or not raw or len(raw) % _ID_BYTES:
-        raise NotFound("There is no file batch with this ID.")
+        raise NotFound("No file batch has this ID.")
     return [str(UUID(bytes=raw[place : place + _ID_BYTES])) for place in range(0, len(raw), _ID_BYTES)]
 
 
@@ -113,7 +113,7 @@ def results(query: str, citations: Iterable[Citation]) -> dict[str, Any]:
 
 
 def _counts(base: KnowledgeBase, file_ids: Iterable[str]) -> dict[str, int]:
-    """Counts files by status. Files that have been removed from the store count as cancelled."""
+    """Counts files by status. Files that were removed from the store count as cancelled."""
     counted = Counter(_status(base, each) for each in file_ids)
     names = ("in_progress", "completed", "failed", "cancelled")
     return {**{name: counted[name] for name in names}, "total": counted.total()}

@@ -10,7 +10,7 @@ from libs.contracts.resources.knowledge_bases import CreateKnowledgeBaseBody
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
-"""The service's search filters, by the keys that clients use for them."""
+"""The service's search filters, by the keys in a request."""
 
 
 def _nothing(attributes: JsonObject) -> JsonObject:
@@ -20,7 +20,7 @@ def _nothing(attributes: JsonObject) -> JsonObject:
 
 
 Nothing = Annotated[JsonObject, Field(json_schema_extra={"maxProperties": 0}), AfterValidator(_nothing)]
-"""A client's own attributes. They aren't stored, so only an empty object is accepted."""
+"""Custom attributes. They aren't stored, so only an empty object is accepted."""
 
 
 class AutoChunking(StrictModel):
@@ -49,10 +49,7 @@ class CreateStore(StrictModel):
     expires_after: None = None
 
     def settings(self) -> CreateKnowledgeBaseBody:
-        """Returns the equivalent body for creating a knowledge base.
-
-        Raises ``ValidationFailed`` for invalid settings.
-        """
+        """Returns the body for creating a knowledge base. Raises ``ValidationFailed`` for invalid settings."""
         settings: JsonObject = {
             "name": self.name or "Vector store",
             "description": self.description or "",
@@ -79,7 +76,7 @@ class UpdateStore(StrictModel):
 
 
 class AttachFile(StrictModel):
-    """A file to attach. It can't have its own chunking settings, because all files of a store are chunked alike."""
+    """A file to attach. It can't have separate chunking settings, because all files of a store are chunked alike."""
 
     file_id: Id
     attributes: Nothing | None = None
@@ -116,7 +113,7 @@ class SearchStore(StrictModel):
         return self.query if isinstance(self.query, str) else self.query[0]
 
     def wanted(self) -> JsonObject:
-        """Returns the equivalent body for searching a knowledge base."""
+        """Returns the body for searching a knowledge base."""
         wanted: JsonObject = {"query": self.text, "top_k": self.max_num_results}
         if self.ranking_options is not None and self.ranking_options.score_threshold is not None:
             wanted["min_score"] = self.ranking_options.score_threshold
@@ -126,7 +123,7 @@ class SearchStore(StrictModel):
 
 
 def selection(filters: JsonObject) -> dict[str, list[str]]:
-    """Returns the equivalent ``SearchFilters``. Raises ``ValidationFailed`` if the filters have no equivalent."""
+    """Returns the equivalent ``SearchFilters``. Raises ``ValidationFailed`` if there's no equivalent."""
     found: dict[str, list[str]] = {}
     several = filters.get("filters")
     for each in several if filters.get("type") == "and" and isinstance(several, list) else [filters]:

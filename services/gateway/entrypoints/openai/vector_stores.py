@@ -1,4 +1,4 @@
-"""Serves ``/openai/v1/vector_stores``: knowledge bases, in which attached files are ingested immediately."""
+"""Serves ``/openai/v1/vector_stores``: knowledge bases that ingest attached files immediately."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final

@@ -1,7 +1,4 @@
-"""Serves ``/agent/…``: stored agents, and the validation of configurations.
-
-Also serves ``/models/`` and ``/tools/``: what agents can use.
-"""
+"""Serves ``/agent/…``, ``/models/`` and ``/tools/``: agents, and the models and tools that agents can use."""
 
 import re
 from typing import Annotated, Any, Final
@@ -165,7 +162,7 @@ async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Re
     "/tools/",
     operation_id="tools.list",
     summary="List the tools that agents can use",
-    responses={200: answer("The built-in tools, followed by those of your company's toolsets.", ToolPage)},
+    responses={200: answer("The built-in tools, followed by the tools in your company's toolsets.", ToolPage)},
 )
 async def list_tools(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/company/tools", page.params())

@@ -66,10 +66,7 @@ class PublicApplication(ProtocolApplication):
         self.router.default = self._complete_path
 
     async def _complete_path(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves reads whose path lacks only the trailing slash.
-
-        Returns an error for all other paths without a route.
-        """
+        """Serves reads whose path lacks only the trailing slash."""
         path = scope["path"]
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and not path.endswith("/"):
             completed = f"{path}/"
@@ -85,5 +82,5 @@ class PublicApplication(ProtocolApplication):
 
 
 def openapi_document() -> dict[str, Any]:
-    """Builds the OpenAPI 3.1 document of the public API. Needs only the routes, not a running application."""
+    """Builds the OpenAPI 3.1 document of the public API."""
     return openapi.document([route for router in ROUTERS for route in router.routes])

@@ -100,7 +100,7 @@ async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader,
     f"{_ONE}url/",
     operation_id="artifacts.url",
     summary="Get a fresh download link",
-    description="Until the link expires, anyone who has it can download the file without a credential.",
+    description="Until the link expires, anyone with the link can download the file without a credential.",
     responses={200: answer("The link.", ArtifactUrl), **errors(404)},
 )
 async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:

@@ -16,14 +16,14 @@ _Id = Field(max_length=200)
 
 
 class Execute(ExecuteBody):
-    """A message to the agent. The events of its turn contain the ``ref``."""
+    """A message to the agent. The events of the resulting turn contain the ``ref``."""
 
     type: Literal["execute"]
     idempotency_key: str | None = Field(default=None, max_length=1000)
     ref: str | None = _Ref
 
     def body(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Returns the body that the equivalent REST request would have."""
+        """Returns the body of the equivalent REST request."""
         return {name: value for name, value in values.items() if name in ExecuteBody.model_fields}
 
 
@@ -70,17 +70,14 @@ MODELS: Final[dict[str, type[ClientMessage]]] = {
 
 
 def values_in(text: str | None) -> dict[str, Any]:
-    """Parses a message.
-
-    Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for values that can't be stored.
-    """
+    """Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for values that can't be stored."""
     if text is None:
         raise InvalidRequest("The message was binary. Send JSON in text frames.")
     return required_object(parse_json(text))
 
 
 def message_of(values: dict[str, Any]) -> ClientMessage:
-    """Validates a message and returns it as a model. Raises ``ValidationFailed`` for an invalid one."""
+    """Raises ``ValidationFailed`` for an invalid message."""
     model = MODELS.get(kind) if isinstance(kind := values.get("type"), str) else None
     if model is None:
         hint = f"use one of {', '.join(MODELS)}"

@@ -52,7 +52,7 @@ async def list_collections(caller: Reader, page: Page, upstream: Upstream) -> Re
     "/{collection_id}/",
     operation_id="collections.get",
     summary="Get a collection",
-    description="`status` and `progress` describe the parsing of its files.",
+    description="`status` and `progress` describe the parsing of the collection's files.",
     responses={200: answer("The collection.", Collection), **errors(404)},
 )
 async def get_collection(collection_id: str, caller: Reader, upstream: Upstream) -> Response:

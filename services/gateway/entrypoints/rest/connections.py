@@ -47,7 +47,7 @@ async def create_connection(
     "/",
     operation_id="connections.list",
     summary="List connections",
-    description="Lists your own connections, or all of the company's with a `company:…` scope.",
+    description="Lists your connections. With a `company:…` scope, lists all company connections.",
     responses={200: answer("Connections, newest first.", ConnectionPage)},
 )
 async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) -> Response:

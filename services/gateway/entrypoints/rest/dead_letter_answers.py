@@ -1,4 +1,4 @@
-"""Renders dead-lettered messages, with their cause and without secrets."""
+"""Renders dead-lettered messages, without secrets."""
 
 import re
 from typing import Any, Final
@@ -13,7 +13,7 @@ from services.gateway.use_cases.dead_letters import ListedLetter
 
 _ERROR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]{0,100})\((.*)\)", re.DOTALL)
 _LARGEST: Final = 256 * 1024
-"""The size of the largest payload that is shown, in bytes."""
+"""The maximum size of a displayed payload, in bytes."""
 
 
 def shown(listed: ListedLetter) -> schemas.DeadLetter:
@@ -58,10 +58,7 @@ def _masked(text: str | None) -> str | None:
 
 
 def _cause(reason: str) -> dict[str, str]:
-    """Parses the cause.
-
-    It's stored as ``Name('message')`` for a failure, or as a sentence for an unreadable message.
-    """
+    """Parses the cause: ``Name('message')`` for a failure, or a sentence for an unreadable message."""
     found = _ERROR.fullmatch(reason.strip())
     if found is None:
         return {"code": "poison_message", "message": mask_text(reason)}

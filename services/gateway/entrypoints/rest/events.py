@@ -85,10 +85,10 @@ class EventsQuery(QueryModel):
         None, description="`asc` for oldest first, `desc` for newest first. Can't be used with streams."
     )
     after: _After | SkipJsonSchema[None] = Field(
-        None, description="Only events after this position: the `next` of the previous page."
+        None, description="Only events after this position, such as the previous page's `next`."
     )
     before: _Before | SkipJsonSchema[None] = Field(
-        None, description="With `order=desc`, only events before this position: the `next` of the previous page."
+        None, description="With `order=desc`, only events before this position, such as the previous page's `next`."
     )
     limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items per page.")
 
@@ -118,7 +118,7 @@ class EventsQuery(QueryModel):
 
 
 def last_event_id(header: str | None) -> int | None:
-    """Parses the position in a ``Last-Event-ID`` header. Raises ``InvalidRequest`` for an invalid one."""
+    """Parses the position in a ``Last-Event-ID`` header. Raises ``InvalidRequest`` for an invalid position."""
     if header is None or header == "":
         # Browsers that haven't received an event omit the header. Some clients send it empty.
         return None

@@ -120,9 +120,9 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     operation_id="files.upload",
     summary="Upload files",
     description=(
-        "Send files of up to 50 MiB each in fields named `file`. Either all of them are stored, or none are."
+        "Send files of up to 50 MiB each in fields named `file`. Either all files are stored, or none."
         " The extension determines the type, which must match the content. Returns the file, or a list if you sent"
-        " several."
+        " several files."
     ),
     status_code=201,
     responses={201: answer("The stored files.", File | UploadedFiles, location=True)},

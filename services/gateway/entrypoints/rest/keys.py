@@ -1,4 +1,4 @@
-"""Serves ``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials, and information about the caller."""
+"""Serves ``/api-keys/…``, ``/auth/token/`` and ``/me/``."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -55,7 +55,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
     "/api-keys/",
     operation_id="api_keys.list",
     summary="List API keys",
-    description="Lists your own keys, or all of the company's with a `company:…` scope. Secrets aren't included.",
+    description="Lists your keys. With a `company:…` scope, lists all company keys. Secrets aren't included.",
     responses={200: answer("Keys, newest first.", KeyPage)},
 )
 async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> Response:

@@ -72,7 +72,7 @@ class DeadLettersQuery(QueryModel):
     replayed: _Replayed | SkipJsonSchema[None] = Field(
         None, description="`true`: only replayed messages. `false`: only messages that weren't replayed."
     )
-    after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the previous page.")
+    after: _After | SkipJsonSchema[None] = Field(None, description="The previous page's `next`.")
     limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items per page.")
 
     @property
@@ -81,7 +81,7 @@ class DeadLettersQuery(QueryModel):
 
 
 def cursor_of(positions: Positions | None) -> str | None:
-    """Encodes positions as a cursor, whose content callers don't need to know."""
+    """Encodes positions as an opaque cursor."""
     if positions is None:
         return None
     return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")
@@ -97,7 +97,7 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
     operation_id="operations.services",
     summary="Get the services' health",
     description=(
-        "With `installation:read`, lists every replica that the gateway knows about, each with its unavailable"
+        "With `installation:read`, lists all replicas that the gateway knows about, and their unavailable"
         " dependencies. With a `company:…` scope, returns a summary by service. A replica that doesn't respond within"
         " four seconds is `unreachable`. Responses are cached for two seconds."
     ),
@@ -124,7 +124,8 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
     summary="List internal errors",
     description=(
         "Lists turns, ingestions and commands that ended with `internal_error`, with the type and location of the"
-        " underlying exception. The exception's message isn't stored. Returns the latest 100 from the last eight days."
+        " underlying exception. The exception's message isn't stored. Returns the latest 100 failures, from the last"
+        " eight days."
     ),
     responses={200: answer("Failures, newest first.", schemas.FailureList), **errors(403)},
 )
@@ -164,8 +165,8 @@ async def list_dead_letters(
     operation_id="dead_letters.get",
     summary="Get a dead-lettered message",
     description=(
-        "Includes headers and payload. Signed identities, likely secrets and payloads other than JSON are hidden."
-        " Requires `installation:read`, or a `company:…` scope for your company's messages."
+        "Includes the headers and payload. Hides the caller's signed identity, likely secrets, and payloads other than"
+        " JSON. Requires `installation:read`, or a `company:…` scope for your company's messages."
     ),
     responses={200: answer("The message.", schemas.DeadLetterDetail), **errors(403, 404)},
 )
@@ -178,7 +179,7 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
     operation_id="dead_letters.replay",
     summary="Replay a dead-lettered message",
     description=(
-        "Sends the unchanged message to its original topic. Consumers that have already processed it skip it. A"
+        "Sends the unchanged message to its original topic. Consumers skip messages that they've already processed. A"
         " message can be replayed once. Further requests send nothing and return `repeated: true`. Replaying a"
         " message that is more than seven days old returns 409. Requires `installation:write`, or `company:write`"
         " for your company's messages. After a 503, the message may have been sent. Retrying is safe."

@@ -1,4 +1,4 @@
-"""The use cases that only REST needs, for resources that the gateway itself stores or computes."""
+"""The use cases that only REST needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

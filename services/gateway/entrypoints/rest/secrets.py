@@ -1,4 +1,4 @@
-"""Serves ``/secrets/…``: write-only values for the headers that tools send."""
+"""Serves ``/secrets/…``: write-only values for the headers of tool calls."""
 
 import re
 from typing import Annotated, Final
@@ -73,7 +73,7 @@ async def put_secret(name: str, _: Writer, body: SecretValue, write: PlainWrite,
     "/{name}/",
     operation_id="secrets.delete",
     summary="Delete a secret",
-    description="Tool calls whose headers reference it will fail.",
+    description="Tool calls whose headers reference the secret will fail.",
     status_code=204,
     responses={204: answer("The secret was deleted."), **errors(404)},
 )
@@ -82,7 +82,7 @@ async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
 
 
 def _known(name: str) -> str:
-    """Returns the name if it's valid. Otherwise, raises ``NotFound``, because no such secret can exist."""
+    """Raises ``NotFound`` for an invalid name, which no secret can have."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no secret with this name.")
     return name

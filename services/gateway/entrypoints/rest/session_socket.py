@@ -70,7 +70,7 @@ _SUBSCRIBE_SECONDS: Final = 1.0
 
 
 async def session_socket(websocket: WebSocket) -> None:
-    """Serves a connection. A refused one is accepted, then closed, because browsers hide the close code otherwise."""
+    """Serves a connection. Accepts a rejected connection before closing it, so that browsers see the close code."""
     bind_correlation_id(new_id())
     offered: list[str] = websocket.scope["subprotocols"]
     try:
@@ -85,10 +85,7 @@ async def session_socket(websocket: WebSocket) -> None:
 
 
 async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, int]:
-    """Authenticates the caller and checks access to the session.
-
-    Returns the caller and the timeline's newest position.
-    """
+    """Returns the authenticated caller, and the timeline's newest position."""
     door: Door = websocket.app.state.door
     token = next((each.removeprefix(_TOKEN) for each in offered if each.startswith(_TOKEN)), None)
     caller = await door.authentication.authenticate(websocket, takes_public_keys=True, token=token)
@@ -114,7 +111,7 @@ async def _close(websocket: WebSocket, problem: ServiceError) -> None:
 
 
 class SessionSocket:
-    """A connection. Reads the client's messages, and sends the session's events in a separate task."""
+    """A connection to a session."""
 
     def __init__(self, websocket: WebSocket, caller: Principal, at: SessionCursor) -> None:
         self._websocket = websocket
@@ -192,7 +189,7 @@ class SessionSocket:
                 self._run(self._door.turns.answer(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
-        """Counts a message like a REST request. Raises ``PermissionDenied`` or, above a limit, ``RateLimited``."""
+        """Counts a message like a REST request. Raises ``PermissionDenied``, or ``RateLimited`` above a limit."""
         require_scopes(self._caller, [scope])
         await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:
@@ -231,10 +228,7 @@ class SessionSocket:
         return Write(identity=self._caller.identity, correlation_id=new_id())
 
     def _run(self, work: Coroutine[Any, Any, object], ref: str | None) -> None:
-        """Processes a message in the background.
-
-        The session's events show the result. Only errors are sent separately.
-        """
+        """Processes a message in the background. Sends only errors, because the session's events show the result."""
 
         async def run() -> None:
             try:

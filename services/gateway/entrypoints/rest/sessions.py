@@ -72,7 +72,7 @@ async def create_session(
     "/",
     operation_id="sessions.list",
     summary="List sessions",
-    description="Lists your own sessions, or all of the company's with a `company:…` scope.",
+    description="Lists your sessions. With a `company:…` scope, lists all company sessions.",
     responses={200: answer("Sessions, newest first.", SessionPage)},
 )
 async def list_sessions(
@@ -102,9 +102,9 @@ async def get_session(
     operation_id="sessions.fork",
     summary="Fork a session",
     description=(
-        "Creates a session with the same agent and a copy of the completed turns: those up to and including"
-        " `up_to_turn_id`, those before `before_turn_id`, or all of them. Files aren't copied: the fork's agent can"
-        " read them while the original session exists."
+        "Creates a session with the same agent and a copy of the completed turns: the turns up to and including"
+        " `up_to_turn_id`, the turns before `before_turn_id`, or all turns. Files aren't copied, but the fork's agent"
+        " can read them while the original session exists."
     ),
     status_code=201,
     responses={201: answer("The new session.", SessionCreatedReply, location=True), **errors(404, 409)},
@@ -138,7 +138,7 @@ async def delete_session(
 
 
 def _history(wanted: dict[str, Any]) -> list[HistoryMessage]:
-    """Takes the initial messages out of the body and validates them. The registry validates the rest of the body."""
+    """Removes the initial messages from the body, and validates them."""
     given = {"messages": wanted.pop("messages", [])}
     try:
         history = GivenHistory.model_validate(given, strict=True)
@@ -153,7 +153,7 @@ def _opened(session: SessionCreated) -> Response:
 
 
 def _for_public(given: bytes) -> bytes:
-    """Returns the session with only those parts of its agent's configuration that visitors may see."""
+    """Returns the session with only the parts of the agent's configuration that visitors may see."""
     session = orjson.loads(given)
     configuration = session["agent_config"]
     session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}

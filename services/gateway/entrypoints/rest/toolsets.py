@@ -62,7 +62,7 @@ async def list_toolsets(caller: Reader, page: Page, upstream: Upstream) -> Respo
     "/{name}/",
     operation_id="toolsets.get",
     summary="Get a toolset",
-    description="Includes the OpenAPI document, if any. Lists and responses to changes omit it.",
+    description="Includes the OpenAPI document, if any. Lists and responses to changes omit the document.",
     responses={200: answer("The toolset.", Toolset), **errors(404)},
 )
 async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response:
@@ -118,7 +118,7 @@ async def refresh_toolset(name: str, _: Writer, submit: Submit) -> Response:
     "/{name}/",
     operation_id="toolsets.delete",
     summary="Delete a toolset",
-    description="Agents that reference its tools continue without them. Their turns report this in `warnings`.",
+    description="Agents that reference the toolset continue without its tools. Their turns report this in `warnings`.",
     status_code=204,
     responses={204: answer("The toolset was deleted."), **errors(404)},
 )
@@ -142,14 +142,14 @@ async def call_tool(name: str, tool: str, caller: Writer, body: ToolCall, upstre
 
 
 def _bounded(command: Command) -> Command:
-    """Returns the command unchanged. Raises ``TooLarge`` if it's too large for a Kafka message."""
+    """Raises ``TooLarge`` if the command is too large for a Kafka message."""
     if len(command.encode()) > _MOST_COMMAND:
         raise TooLarge.beyond(_MOST_COMMAND, "The toolset")
     return command
 
 
 def _known(name: str) -> str:
-    """Returns the name if it's valid. Otherwise, raises ``NotFound``, because no such toolset can exist."""
+    """Raises ``NotFound`` for an invalid name, which no toolset can have."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no toolset with this name.")
     return name

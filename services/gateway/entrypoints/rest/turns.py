@@ -1,7 +1,4 @@
-"""Serves ``/runtime/{session_id}/…``: sends messages to agents, and manages turns.
-
-Also serves ``/actions/``, the list of open actions.
-"""
+"""Serves ``/runtime/{session_id}/…`` and ``/actions/``: messages to agents, turns, and open actions."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -100,7 +97,7 @@ async def execute(
 async def _events(
     turns: Turns, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
-    """Submits a turn and yields its events. Adds to the response's ``headers`` before the first one."""
+    """Submits a turn and yields its events. Adds to the response's ``headers`` before the first event."""
     asked = TurnRequest(stream=True, options=body.options)
     async with turns.submit(write, id_of(session_id, "session"), body.content, asked) as turn:
         headers["Location"] = _path(session_id, turn.command_id)
@@ -225,7 +222,7 @@ async def resolve_action(
     "/actions/",
     operation_id="actions.list",
     summary="List the open actions",
-    description="Lists the open actions of your sessions, or of the whole company with a `company:…` scope.",
+    description="Lists your sessions' open actions. With a `company:…` scope, lists the whole company's open actions.",
     responses={200: answer("Open actions, oldest first.", ActionPage)},
 )
 async def list_actions(

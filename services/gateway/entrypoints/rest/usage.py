@@ -120,10 +120,10 @@ router = public_router("/usage", "Usage")
     operation_id="usage.get",
     summary="Read usage",
     description=(
-        "Returns your usage, or the company's with a `company:…` scope. Only turns that have ended count, including"
-        " failed ones. A turn counts toward the hour (UTC) in which it ended, with a delay of about a second. `cost`"
-        " is an exact decimal, at the models' prices at that time. `unpriced_turns` counts turns with models that have"
-        " no price."
+        "Returns your usage. With a `company:…` scope, returns the company's usage. Only turns that have ended count,"
+        " including failed turns. A turn counts toward the hour (UTC) in which it ended, with a delay of about a"
+        " second. `cost` is an exact decimal, at the models' prices at that time. `unpriced_turns` counts turns with"
+        " models that have no price."
     ),
     responses={
         200: answer("The totals of each group, sorted by the grouping fields, and the overall total.", UsageReport)

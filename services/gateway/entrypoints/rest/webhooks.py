@@ -48,9 +48,9 @@ Rotation = Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, re
     operation_id="webhooks.create",
     summary="Create a webhook",
     description=(
-        "Sends new events of the given `event_types` to the `url`, if you have access to them. Requests are signed"
-        " according to [Standard Webhooks](https://www.standardwebhooks.com). The secret is returned only once and"
-        " stored encrypted."
+        "Sends new events of the given `event_types` to the `url`, if you have access to the events. Requests are"
+        " signed according to [Standard Webhooks](https://www.standardwebhooks.com). The secret is returned only once"
+        " and stored encrypted."
     ),
     status_code=201,
     responses={201: answer("The new webhook.", IssuedWebhookReply, location=True), **errors(409)},
@@ -64,7 +64,7 @@ async def create_webhook(_: Writer, body: NewWebhook, write: IdempotentWrite, re
     "/",
     operation_id="webhooks.list",
     summary="List webhooks",
-    description="Lists your own webhooks, or all of the company's with a `company:…` scope. Secrets aren't included.",
+    description="Lists your webhooks. With a `company:…` scope, lists all company webhooks. Secrets aren't included.",
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
 async def list_webhooks(caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -150,7 +150,7 @@ async def send_test_event(id: str, _: Writer, submit: Submit) -> Response:
     "/{id}/deliveries/",
     operation_id="webhooks.deliveries",
     summary="List deliveries",
-    description="Deliveries are kept for a week, and pending ones for longer.",
+    description="Deliveries are kept for a week, and pending deliveries for longer.",
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
 async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -161,7 +161,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream:
     "/{id}/deliveries/{delivery_id}/redeliver/",
     operation_id="webhooks.redeliver",
     summary="Deliver an event again",
-    description="The event is sent immediately, with the same `webhook-id`, and retried like a new one.",
+    description="The event is sent immediately, with the same `webhook-id`, and retried like a new event.",
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},
 )
 async def redeliver_webhook(id: str, delivery_id: str, caller: Writer, submit: Submit, upstream: Upstream) -> Response:

@@ -1,4 +1,4 @@
-"""Serves the browser applications: ``/studio/`` and ``/widget.js``. Their pages and files are public."""
+"""Serves the browser applications: ``/studio/`` and ``/widget.js``."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,7 +17,7 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
 _SHARED: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
-"""Lets pages on any origin load the chat widget's script, and lets the script load its modules."""
+"""Lets pages on any origin load the chat widget's script and modules."""
 
 
 async def to_studio(_: Request) -> Response:
@@ -29,7 +29,7 @@ async def widget_script(request: Request) -> Response:
 
 
 class StudioApplication(FastAPI):
-    """Serves the same page at every path below ``/studio/`` except assets. Its script decides what to show."""
+    """Serves the same page at every path below ``/studio/`` except assets."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class StudioApplication(FastAPI):
     async def _asset(self, request: Request) -> Response:
         asset = self.studio.assets.get(request.path_params["path"])
         if asset is None:
-            raise NotFound("There is no such file.")
+            raise NotFound("This file doesn't exist.")
         # During an upgrade, a page of one release may request files from a replica of the other: serve, but don't
         # cache.
         current = request.path_params["version"] == self.studio.version

@@ -1,4 +1,4 @@
-"""Reads a company's timeline as it grows, once for all of the company's readers on this replica."""
+"""Reads a company's timeline once for all of the company's readers on this replica."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -38,11 +38,9 @@ _Readers = defaultdict[TimelineFilter, set[FeedReader]]
 class CompanyFeed:
     """Passes a company's events after ``position`` to its readers. Reads from the log only after ``wake`` is called.
 
-    Kafka may deliver an event before the log has stored it, so the feed reads the log again until it finds the event.
-
-    If there are many readers, they're woken in bursts. The pause after each burst is seven times as long as the burst,
-    which leaves seven eighths of the event loop to other tasks. Events that arrive meanwhile wait in the readers'
-    queues and are sent in larger chunks. The feed doesn't read the next page while such a queue is too long.
+    Many readers are woken in bursts. The pause after each burst is seven times as long as the burst, which leaves seven
+    eighths of the event loop to other tasks. The feed doesn't read the next page while a waiting reader's queue is too
+    long.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class CompanyFeed:
             del self._readers[key]
 
     def wake(self, event_id: str | None = None) -> None:
-        """Resumes reading. Given an event's ID, reads until that event has been found."""
+        """Resumes reading. Given an event's ID, reads until the log contains the event."""
         if event_id is not None:
             if event_id in self._seen:
                 return
@@ -102,7 +100,7 @@ class CompanyFeed:
             self._task = asyncio.create_task(self._read_on(), name="timeline.feed")
 
     def pass_text(self, text: Received) -> None:
-        """Passes a piece of a turn's text to the session's readers. If nobody reads texts, doesn't even parse it."""
+        """Passes a piece of a turn's text to the session's readers."""
         if not self._text_readers:
             return
         of_session = self._readers.get(("session", orjson.loads(text.payload)["session_id"]))
@@ -137,7 +135,7 @@ class CompanyFeed:
             self._task = None
 
     async def _read_page(self) -> bool:
-        """Reads a page of the log, and passes its events to the readers. Returns whether there are more."""
+        """Passes a page of the log to the readers. Returns whether there are more pages."""
         page = await self._timeline.page(self._where, after=self.position, limit=_PAGE)
         # Each event is matched once per filter, however many readers share the filter.
         wanted: dict[TimelineFilter, list[TimelineEvent]] = {}
@@ -163,7 +161,7 @@ class CompanyFeed:
         return page.has_more
 
     async def _wait_for_readers(self) -> None:
-        """Waits while readers that haven't been woken yet have too much to read. Doesn't wait for slow clients."""
+        """Waits while readers that haven't been woken have too much to read. Doesn't wait for slow clients."""
         while any(reader.kept_waiting > _MOST_KEPT_WAITING for reader in chain(self._due, self._woken)):
             await asyncio.sleep(_FIRST_PAUSE)
 
@@ -206,10 +204,7 @@ class CompanyFeed:
         return readers
 
     def _concerned(self, event: TimelineEvent) -> Iterator[tuple[TimelineFilter, set[FeedReader]]]:
-        """Yields the filters that the event may match, with their readers.
-
-        Skips filters for other turns and sessions.
-        """
+        """Yields the filters that the event may match, with their readers."""
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
             yield from self._readers.get(key, {}).items()  # type: ignore[arg-type]
@@ -221,7 +216,7 @@ class CompanyFeed:
 
 
 def _key_of(where: TimelineFilter) -> _Key | None:
-    """Returns the filter's narrowest criterion, by which readers are grouped."""
+    """Returns the filter's narrowest criterion."""
     if where.turn_id is not None:
         return ("turn", where.turn_id)
     if where.session_id is not None:

@@ -39,10 +39,7 @@ class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]
         """Accepts a page of stored events. Returns the messages that can be sent now."""
 
     async def join(self, reader: FeedReader) -> Sequence[NewMessage]:
-        """Skips events from before the reader joined the feed, since they've been read.
-
-        Returns the messages to send first.
-        """
+        """Skips events from before the reader joined the feed. Returns the messages to send first."""
 
 
 class CompanyOrder:
@@ -73,10 +70,7 @@ class CompanyOrder:
         return ()
 
     async def ask(self) -> Sequence[TimelineEvent]:
-        """Advances the position past events that the filter excludes.
-
-        Returns nothing, because no event can be missing.
-        """
+        """Advances the position past events that the filter excludes."""
         if self._reader is not None:
             self.position = max(self.position, self._reader.reached)
         return ()
@@ -86,9 +80,9 @@ class CompanyOrder:
 class EventReader:
     """Sends each reader every event once: first the stored events after the reader's position, then new events.
 
-    A turn's events come from the runtime and Kafka, ordered by their sequence numbers. Events of a session or company
-    come in the log's order. Methods that take a turn raise ``NotFound`` if it doesn't exist or the caller can't see it.
-    Methods that take a query raise ``PermissionDenied`` if a public principal may not make it.
+    A turn's events are ordered by their sequence numbers, and events of a session or company by their positions in the
+    log. Methods for a turn raise ``NotFound`` if the caller can't see it. Methods with a query raise
+    ``PermissionDenied`` if a public principal may not make the query.
     """
 
     bus: CommandSender
@@ -97,7 +91,7 @@ class EventReader:
     upstreams: UpstreamClient
 
     async def head(self, caller: Principal) -> int:
-        """Returns the newest position in the company's log, or 0 if it's empty."""
+        """Returns the newest position in the company's log, or 0 if the log is empty."""
         company_id = caller.identity.company_id
         return (await self.log.heads([company_id])).get(company_id, 0)
 
@@ -107,18 +101,17 @@ class EventReader:
     async def page_back(
         self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
     ) -> TimelinePage:
-        """Returns a page of events before a position, by default the end of the log, newest first."""
+        """Returns a page of events with positions below ``before``, newest first. None means the end of the log."""
         return await self.log.page_back(query.visible_to(caller), before=before, limit=limit)
 
     async def company(
         self, caller: Principal, query: TimelineQuery, *, after: int | None
     ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
-        """Yields the stored events after a position in batches, then new events as they arrive.
+        """Yields the stored events after a position in batches, then new events. Without ``after``, yields only new
+        events.
 
-        Yields the reader's position instead of a batch at the end of the stored events, after a page without a match,
-        and after every 15 s without an event. Without ``after``, starts with new events.
-
-        Raises ``ServiceUnavailable`` if the reader is too slow, or if this replica shuts down.
+        Yields the reader's position at the end of the stored events, after a page without a match, and after every 15 s
+        without an event. Raises ``ServiceUnavailable`` if the reader is too slow, or if this replica shuts down.
         """
         order = CompanyOrder(after or 0)
         reading = self._read(query.visible_to(caller), order, has_past=after is not None)
@@ -139,8 +132,8 @@ class EventReader:
     ) -> AsyncGenerator[SessionMessage, None]:
         """Yields a session's events, with its turns' texts between them.
 
-        ``from_running_turn`` starts at the beginning of the running turn instead of at ``after``, if a turn is running.
-        ``is_own`` returns whether this reader started a turn: such turns always send their text, so it isn't requested.
+        ``from_running_turn``: start at the beginning of the running turn, if any, instead of at ``after``. ``is_own``
+        returns whether this reader started a turn: such turns send their text without a request.
 
         Raises the errors of ``company``, and ``ServiceUnavailable`` if an event or text stays missing for a minute.
         """
@@ -157,12 +150,11 @@ class EventReader:
     async def turn(
         self, identity: Identity, session_id: str, turn_id: str, after: Cursor
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields a turn's events after a cursor, up to the terminal event, and ``None`` after every 15 s without an
-        event.
+        """Yields a turn's events after a cursor, and ``None`` as a keep-alive.
 
         If there's nothing to send yet, yields ``None`` first. If the cursor is at the turn's end, yields nothing.
-        Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if an event or
-        text is still missing after a minute.
+        Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if an event or text stays
+        missing for a minute.
         """
         order = TurnOrder(self._turn(identity, id_of(session_id, "session"), id_of(turn_id, "turn")), after)
         # Subscribes before watching the turn, so that every event has either been recorded or will still arrive.
@@ -195,13 +187,12 @@ class EventReader:
                 yield event
 
     async def turn_state(self, identity: Identity, session_id: str, turn_id: str) -> Turn:
-        """Returns the turn's current state. Raises ``ServiceUnavailable`` if the runtime doesn't respond."""
+        """Raises ``ServiceUnavailable`` if the runtime doesn't respond."""
         return await self._turn(identity, session_id, turn_id).state()
 
     async def turn_so_far(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
-        """Returns a turn's events so far, with the texts of its finished steps. Doesn't wait for more.
-
-        If the turn's events no longer exist, not even its terminal event is returned.
+        """Returns a turn's events so far, with the texts of its finished steps. Returns nothing if the events no longer
+        exist.
         """
         order = TurnOrder(self._turn(identity, session_id, turn_id), START)
         events = await order.complete(await order.watch())
@@ -218,11 +209,7 @@ class EventReader:
         has_past: bool = True,
         takes_texts: bool = False,
     ) -> AsyncGenerator[Sequence[Message], None]:
-        """Yields batches of messages.
-
-        An empty batch means that the caller can report ``order.position``. It follows the stored events, a page without
-        a match, or a silence.
-        """
+        """Yields batches of messages. An empty batch means that the caller can report ``order.position``."""
         if has_past:
             # Doesn't join the feed yet: the reader's queue would overflow while old events are read.
             async with aclosing(self._past(where, order)) as past:

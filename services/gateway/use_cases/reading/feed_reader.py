@@ -57,15 +57,15 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
 
     @property
     def is_held(self) -> bool:
-        """Whether there are items that ``next`` doesn't return until ``wake`` is called."""
+        """Whether there are items that ``next`` returns only after ``wake``."""
         return self._is_limited and not self._is_woken and bool(self._unread)
 
     def unlimit(self) -> None:
-        """Lets ``next`` return items as they arrive, without waiting for ``wake``."""
+        """Lets ``next`` return items as they arrive."""
         self._is_limited = False
 
     def wake(self, *, once: bool = False) -> None:
-        """Lets ``next`` return the items that have arrived. With ``once``, lets it return only once."""
+        """Lets ``next`` return the items that have arrived. ``once``: lets only one call return items."""
         self._is_limited = self._is_woken = once
         super().wake()
 

@@ -1,4 +1,4 @@
-"""Manages the feeds of all companies that have readers on this replica."""
+"""Manages the feeds of companies with readers on this replica."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,10 +20,10 @@ _CHECK_SECONDS: Final = 1.0
 
 
 class Feeds:
-    """Opens a company's feed for its first reader, and closes it after its last reader.
+    """Opens a company's feed for its first reader, and closes the feed after its last reader.
 
-    Readers need neither tasks nor timers. Every second, one loop sends keep-alives for all feeds, and another checks
-    the log for events that didn't arrive over Kafka.
+    Every second, one loop sends keep-alives for all feeds. Another loop checks the log for events that didn't arrive
+    over Kafka.
     """
 
     def __init__(
@@ -42,22 +42,21 @@ class Feeds:
         self._stopping = False
 
     def wake(self, envelope: Envelope, _: bytes = b"") -> None:
-        """Wakes a company's feed after an event was published, which the log has stored or will store soon."""
+        """Wakes a company's feed after an event was published."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.wake(envelope.id)
 
     def pass_text(self, envelope: Envelope, payload: bytes) -> None:
-        """Passes a piece of a turn's text to the company's feed. Texts arrive only over Kafka."""
+        """Passes a piece of a turn's text to the company's feed."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.pass_text(Received(envelope, payload))
 
     @asynccontextmanager
     async def joined(self, where: TimelineFilter, *, takes_texts: bool = False) -> AsyncIterator[FeedReader]:
-        """Yields a reader of the events after its ``joined_at``.
-
-        Raises ``Restarting`` if this replica is shutting down.
+        """Yields a reader of the events after its ``joined_at``. Raises ``Restarting`` if this replica is shutting
+        down.
         """
         feed = await self._feed(where.company_id)
         if self._stopping:
@@ -81,7 +80,7 @@ class Feeds:
             loops.create_task(self._keep_looking(), name="timeline.look")
 
     def stop(self) -> None:
-        """Ends all readers, and refuses new ones."""
+        """Ends all readers, and refuses new readers."""
         self._stopping = True
         for feed in self._feeds.values():
             feed.end(Restarting())
@@ -116,7 +115,7 @@ class Feeds:
                 reader.tick(now, feed.position)
 
     async def _check_heads(self) -> None:
-        """Wakes the feeds whose position is behind their company's log."""
+        """Wakes the feeds whose position is behind the company's log."""
         try:
             heads = await self._timeline.heads(list(self._feeds))
         except ServiceUnavailable as problem:

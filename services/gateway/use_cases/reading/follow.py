@@ -1,4 +1,4 @@
-"""Follows events on behalf of a reader: reads stored pages, then waits for new events."""
+"""Reads stored pages, and then waits for new events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -32,17 +32,17 @@ class Queue(Protocol[NewItem]):
 
 
 class Order(Protocol[TakenItem, NewMessage]):
-    """Turns the items that arrive into a reader's messages, in the reader's order."""
+    """Turns items into a reader's messages, in the reader's order."""
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier item is missing. Usually, it's still on its way."""
+        """Whether an earlier item is missing."""
 
     @property
     def has_ended(self) -> bool: ...
 
     async def take(self, items: Sequence[TakenItem]) -> Sequence[NewMessage]:
-        """Accepts items as they arrive. Returns the messages that can be sent now."""
+        """Accepts items. Returns the messages that can be sent now."""
 
     async def repair(self) -> Sequence[NewMessage]:
         """Fetches missing items. Returns the messages that can be sent now."""

@@ -15,10 +15,10 @@ _log = structlog.get_logger("gateway.sessions")
 
 
 class SessionOrder:
-    """Orders a session's events by position, and places its turns' texts between them.
+    """Orders a session's events and the texts of its turns.
 
-    ``turn`` returns the turn with a given ID. ``is_own`` returns whether this reader started a turn: such turns always
-    send their text, so it isn't requested.
+    ``turn`` returns the turn with an ID. ``is_own`` returns whether this reader started a turn: such turns send their
+    text without a request.
     """
 
     has_ended = False
@@ -42,7 +42,7 @@ class SessionOrder:
         return [message for each in items for message in await self._take_one(each)]
 
     async def take_page(self, page: TimelinePage) -> Sequence[SessionMessage]:
-        """Accepts stored events. The texts between them won't arrive any more, so missing ones are fetched."""
+        """Accepts stored events. Fetches the texts between them, which won't arrive any more."""
         messages = [message for event in page.events for message in self._stream.take_event(event)]
         self.position = page.next
         return [*messages, *await self.repair()]
@@ -56,7 +56,7 @@ class SessionOrder:
         return () if turn_id is None else await self._ask_for_texts(turn_id)
 
     async def ask(self) -> Sequence[SessionMessage]:
-        """Returns nothing: positions have no gaps, so an event can't be lost without leaving one."""
+        """Returns nothing, because a lost event leaves a gap in the positions."""
         return ()
 
     async def _take_one(self, taken: TimelineEvent | Received) -> list[SessionMessage]:
@@ -72,9 +72,8 @@ class SessionOrder:
         return messages
 
     async def _ask_for_texts(self, turn_id: str) -> list[SessionMessage]:
-        """Requests a turn's text.
-
-        The runtime returns the text of finished steps, and the worker sends that of the current step.
+        """Requests a turn's text. The runtime returns the finished steps' texts, and the worker sends the current
+        step's text.
         """
         turn = self._stream.open_turns.get(turn_id)
         if turn is None:

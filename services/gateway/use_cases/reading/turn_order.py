@@ -24,10 +24,10 @@ _RUNTIME: Final = "runtime"
 
 @dataclass(frozen=True, slots=True)
 class FollowedTurn:
-    """A turn, as seen by one caller. Fetches the events and the texts of finished steps that a stream has missed.
+    """A turn, as seen by one caller. Fetches the events and texts that a stream has missed.
 
-    Every method raises ``NotFound`` if the turn doesn't exist or the caller can't see it. Every method raises
-    ``ServiceUnavailable`` if the runtime doesn't respond.
+    Every method raises ``NotFound`` if the caller can't see the turn, and ``ServiceUnavailable`` if the runtime doesn't
+    respond.
     """
 
     session_id: str
@@ -38,26 +38,21 @@ class FollowedTurn:
 
     @property
     def _path(self) -> str:
-        """The turn's path in the runtime's internal API."""
         return f"/internal/sessions/{self.session_id}/turns/{self.turn_id}"
 
     async def state(self) -> Turn:
         return await self.upstreams.read(Turn, _RUNTIME, self._path, self.identity)
 
     async def watch(self, stream: TurnStream) -> WatchedTurn:
-        """Requests the turn's text.
-
-        Within a second, the worker starts to send the current step's text from its beginning.
+        """Requests the turn's text. Within a second, the worker starts to send the current step's text from its
+        beginning.
         """
         params = {"after_step": stream.at.step - 1}
         answer = await self.upstreams.request("POST", _RUNTIME, f"{self._path}/watch", self.identity, params=params)
         return WatchedTurn.model_validate_json(checked(answer))
 
     async def missed(self, stream: TurnStream) -> list[StreamedEvent]:
-        """Passes the recorded events after the stream's position to the stream.
-
-        Returns the events that can be sent now.
-        """
+        """Passes the recorded events to the stream. Returns the events that can be sent now."""
         events = await self._recorded(stream.at.sequence)
         return [shown for event in _of_turn(events) for shown in stream.take(event)]
 
@@ -73,7 +68,7 @@ class FollowedTurn:
         return stream.take_history(_of_turn(events), watched.texts, through, is_all=are_missing)
 
     async def _logged(self, after: int) -> Sequence[Received]:
-        """Returns the events from the timeline's log, in case the runtime has deleted them."""
+        """Returns the events from the timeline, in case the runtime has deleted them."""
         try:
             found = await self.log.turn(self.identity.company_id, self.turn_id, after_sequence=after)
         except ServiceUnavailable as problem:
@@ -82,7 +77,7 @@ class FollowedTurn:
         return [as_received(event) for event in found]
 
     async def _recorded(self, after: int) -> Sequence[Received]:
-        """Returns the events from the runtime, which are always current but are deleted after some days."""
+        """Returns the events from the runtime, which are current but are deleted after some days."""
         params = {"after": after}
         answer = await self.upstreams.request("GET", _RUNTIME, f"{self._path}/events", self.identity, params=params)
         return decode_events(checked(answer))
@@ -123,10 +118,7 @@ class TurnOrder:
         return [shown for received in items for shown in self._stream.take(received)]
 
     async def watch(self) -> WatchedTurn:
-        """Requests the turn's text from its worker.
-
-        Raises ``NotFound`` and ``ServiceUnavailable`` like ``FollowedTurn``.
-        """
+        """Requests the turn's text from its worker. Raises the errors of ``FollowedTurn``."""
         return await self._turn.watch(self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
@@ -145,7 +137,7 @@ class TurnOrder:
             return self._stream.take_history((), {}, last, is_all=True)
 
     async def ask(self) -> Sequence[StreamedEvent]:
-        """Fetches new events. While a turn is waiting, an event that Kafka lost leaves no gap that would reveal it."""
+        """Fetches new events, because a lost event of a waiting turn leaves no gap."""
         try:
             return await self._turn.missed(self._stream)
         except (ServiceUnavailable, NotFound) as problem:

@@ -18,11 +18,11 @@ from services.gateway.entrypoints.rest.session_socket import route
 CHANNEL: Final = "session-socket"
 _DESCRIPTION: Final = """\
 Messages are JSON objects in text frames of at most 512 KiB. The service sends the events of all turns of the session,
-including those of other callers. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the
+including other callers' turns. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the
 subprotocols `aes.v1` and `aes.token.<bearer token>`, or a public key in the query. If the service rejects a connection,
 it accepts the handshake and then closes with code 4401, 4403, 4404 or 4429. After 1012 or 1013, reconnect.
 """
-_REF: Final = {"type": "string", "description": "The `ref` of the message that caused this one."}
+_REF: Final = {"type": "string", "description": "The `ref` of the client's message that caused this message."}
 _ID: Final = {
     "type": "string",
     "description": "The position right after this message, as an opaque string. Pass it as `after` to `subscribe`.",
@@ -41,7 +41,7 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 
 def document() -> dict[str, Any]:
-    """Builds the document from the description of the Kafka topics, and adds the WebSocket's channel."""
+    """Builds the AsyncAPI document."""
     described = asyncapi.document()
     received = {f"client.{kind}": _client_message(kind, model) for kind, model in MODELS.items()}
     sent = {**_event_messages(), "server.error": _error(), "server.pong": _pong()}

@@ -1,4 +1,4 @@
-"""Builds the OpenAPI document: FastAPI's, with bodies, errors and shared parameters added."""
+"""Builds the OpenAPI document. Adds bodies, errors and shared parameters to FastAPI's document."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ _SHARED: Final = {
     "Last-Event-ID": "LastEventId",
     "Prefer": "Prefer",
 }
-"""The names of shared parameters in the document's components, by parameter name."""
+"""The names of shared parameters in the document, by parameter name."""
 _CORRELATION_ID: Final = {
     "name": "X-Correlation-ID",
     "in": "header",
@@ -88,7 +88,7 @@ def document(served: Iterable[BaseRoute]) -> dict[str, Any]:
 
 
 def _turn_events() -> dict[str, type[BaseModel]]:
-    """Returns the models of a turn's events, by the names that events have in streams."""
+    """Returns the models of a turn's events, by the events' names in streams."""
     return {
         public_name(name): ExecuteReply if issubclass(model, ExecuteReply) else model
         for name, model in TURN_EVENTS.items()
@@ -125,7 +125,7 @@ def _complete(operation: _Operation, route: APIRoute) -> None:
 
 
 def _credentials(route: APIRoute) -> Iterator[Security]:
-    """Yields the dependencies by which the operation authenticates its caller, with the required scopes."""
+    """Yields the operation's dependencies that authenticate the caller, with the required scopes."""
     for annotation in get_type_hints(route.endpoint, include_extras=True).values():
         for each in getattr(annotation, "__metadata__", ()):
             if isinstance(each, Security) and each.dependency in SCHEMES:
@@ -138,7 +138,7 @@ def _has_query_model(dependant: Any) -> bool:
 
 
 def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
-    """Returns a parameter without the null type, the title and the repeated description that FastAPI adds."""
+    """Returns a parameter without the null type, title and repeated description that FastAPI adds."""
     if parameter["in"] == "path":
         return parameter
     schema = {name: value for name, value in parameter["schema"].items() if name not in ("title", "description")}
@@ -146,7 +146,7 @@ def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
 
 
 def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
-    """Replaces parameters that many operations share with references. Returns these parameters by name."""
+    """Replaces parameters that many operations share with references. Returns the parameters by name."""
     found = [each for operation in operations for each in operation["parameters"] if each["name"] in _SHARED]
     shared = {}
     for name, reference in _SHARED.items():
@@ -161,7 +161,7 @@ def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
 
 
 def _answers(responses: dict[str, Any]) -> dict[str, Any]:
-    """Returns the successful responses, with common headers. Leaves out the 422 that FastAPI describes."""
+    """Returns the successful responses, with common headers. Omits FastAPI's 422."""
     answers = {status: answer for status, answer in responses.items() if int(status) < 400}
     for answer in answers.values():
         shared = {"X-Correlation-ID": {"$ref": "#/components/headers/X-Correlation-ID"}}

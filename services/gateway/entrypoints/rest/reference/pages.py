@@ -1,4 +1,4 @@
-"""Serves the interactive API reference, its assets, and the machine-readable documents, without a credential."""
+"""Serves the API reference and the OpenAPI and AsyncAPI documents, without a credential."""
 
 from collections.abc import Callable
 from functools import cache
@@ -86,7 +86,7 @@ async def asset(name: str) -> Response:
 
 
 def _static_page(app: FastAPI, name: str, make: Callable[[], dict[str, Any]]) -> Response:
-    """Returns a JSON document, which is created on the first request for it."""
+    """Returns a JSON document, which is built on the first request."""
     made: dict[str, bytes] = app.state.static_pages
     if name not in made:
         made[name] = orjson.dumps(make())

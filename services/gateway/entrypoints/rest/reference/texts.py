@@ -54,10 +54,10 @@ connection doesn't stop a turn.
 * If the turn waits for an approval or a client tool's result, the call immediately returns 202 with the
   `required_actions`. The turn resumes once they're resolved. Send the request again with the same
   `Idempotency-Key` to get the reply.
-* If an earlier turn is waiting, the new one is `queued`: the call immediately returns 202. `blocked_by` contains the
+* If an earlier turn is waiting, the new turn is `queued`: the call immediately returns 202. `blocked_by` contains the
   waiting turn and its `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
-  `turn.tool_call.completed` and others. The last one is `turn.completed`, `turn.failed` or `turn.cancelled`, with the
+  `turn.tool_call.completed` and others. The last event is `turn.completed`, `turn.failed` or `turn.cancelled`, with the
   final text. The stream stays open while the turn is waiting. If the connection is lost, resume the stream at
   `…/turns/{turn_id}/events/`; `Location` is the turn's URL.
 """.strip()
