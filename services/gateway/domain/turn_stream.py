@@ -33,7 +33,7 @@ _AFTER_TEXT: Final = frozenset({ToolCallStarted.TYPE, OutputInvalid.TYPE})
 """Events whose payload contains the length of the text before them."""
 _MAX_HELD: Final = 10_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})\.([1-9]\d{0,8})\.(\d{1,9})(\.d)?", re.ASCII)
-# A reply has at most 8 Mi characters, and twice that plus one is less than this.
+# More than twice the length of the longest reply, which has 8 Mi characters.
 _NUMBERS_PER_EVENT: Final = 2**25
 
 
@@ -227,7 +227,7 @@ class TurnStream:
         offset = self.at.offset
         if text.content is not None and (rest := text.content[offset:]):
             yield self._delta(OutputTextDelta(**place, offset=offset, text=rest))
-        # If the text is shorter than what was sent, it's a different text.
+        # A text that is shorter than the sent part is a different text.
         if self.at.offset and (text.content is None or self.at.offset == len(text.content)):
             yield self._done(OutputTextDone(**place, length=self.at.offset).encode())
 

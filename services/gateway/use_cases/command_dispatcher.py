@@ -70,7 +70,7 @@ class CommandDispatcher:
         accepted_within = accepted_within or _ACCEPTANCE_SECONDS
         async with dispatched as replies:
             received = await replies.outcome(accepted_within)
-            # An upstream that has accepted the command will finish it. Otherwise the upstream may never have seen it.
+            # A service that has accepted the command will finish it.
             if received is None and replies.state is not ReplyState.WAITING:
                 received = await replies.outcome(_DONE_SECONDS - accepted_within)
             if received is None:
@@ -112,7 +112,7 @@ class CommandDispatcher:
                             raise self.rates.backlog_is_full(company_id, refusal) from None
                         raise
                     return
-            # The upstream did nothing and will keep refusing this command ID, so the retry needs a new one.
+            # The upstream did nothing and will keep refusing this command ID, so the retry needs a new ID.
             record = await self._renewed(write, record)
 
     async def _send(self, write: Write, record: IdempotencyRecord, command: Command) -> None:

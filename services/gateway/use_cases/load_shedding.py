@@ -120,7 +120,7 @@ class LoadShedding:
         coming = [sender.coming for sender in self._senders.values()]
         is_shared = sum(coming) - max(coming, default=0.0) >= _OTHERS_PER_SECOND
         if len(coming) < 2:
-            # Observation pauses here, and outdated numbers mustn't count against anyone when it resumes.
+            # Outdated numbers mustn't count when the observation resumes.
             self._senders, self._lateness = {}, 0.0
             self._shared.clear()
         elif is_shared and self._lateness > _LATE_SECONDS:

@@ -167,7 +167,7 @@ class TTLCache(Generic[K, V]):
     async def _load(self, presented: K) -> V | None:
         forgotten = self._forgotten
         value = await self._look_up(presented)
-        # The value may predate the event, like this request: it's valid for the request, but mustn't be cached.
+        # The value may be older than the event: it's valid for this request, but mustn't be cached.
         if forgotten != self._forgotten:
             return value
         if value is None:

@@ -163,7 +163,7 @@ class Rates:
         else:
             bucket.tokens += grant.granted
             if grant.granted < block:
-                # The time until one token is available, not a block: several gateways share the bucket.
+                # The time until a single token is available, because several gateways share the bucket.
                 wait = max(_SHORTEST_SECONDS, (1 - grant.left) * 60 / per_minute)
                 bucket.empty_until = self._monotonic() + wait
         finally:

@@ -71,8 +71,7 @@ class StreamSlots:
         now = asyncio.get_running_loop().time()
         self._full_until = {company_id: until for company_id, until in self._full_until.items() if until > now}
         async with AsyncExitStack() as locks:
-            # Without the locks, a block taken during the renewal would be missing from it, and other gateways would get
-            # it too.
+            # Without the locks, a block taken during the renewal wouldn't be renewed, and other gateways could take it.
             stated = list(self._held)
             for company_id in stated:
                 await locks.enter_async_context(self._lock(company_id))

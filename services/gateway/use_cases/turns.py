@@ -150,7 +150,7 @@ class SubmittedTurn:
                 raise TimedOut(NOT_ACCEPTED)
             if (received := await self.replies.next(min(left, _LOOK_UP_SECONDS))) is not None:
                 return received
-        # Returns an event only if one has already arrived. Otherwise the turn is running.
+        # Doesn't wait for an event, because the turn may be running without one.
         return await self.replies.wait(0.0)
 
 
@@ -260,7 +260,7 @@ class Turns:
         try:
             turn = await self.read(identity, event.turn_id)
         except (ServiceUnavailable, NotFound):
-            # It's unknown whether the turn is still waiting, so the stream continues, and its reader can ask.
+            # It's unknown whether the turn is still waiting, so the stream continues.
             return None
         is_open = any(action.action_id == event.action.action_id for action in turn.required_actions)
         return turn if is_open else None

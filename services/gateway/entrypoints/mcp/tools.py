@@ -56,7 +56,7 @@ class ToolKind:
             title=self.title,
             description=self.description,
             input_schema=self.takes.model_json_schema(),
-            # Uses the schema for validation, because the one for serialization requires fields with defaults.
+            # Uses the schema for validation, because the schema for serialization requires fields with defaults.
             output_schema=self.returns.model_json_schema(),
             annotations=self.annotations,
         )

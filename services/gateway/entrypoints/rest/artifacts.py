@@ -171,8 +171,8 @@ async def follow_artifact_link(
     _signature: _Signature = None,
 ) -> Response:
     path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
-    # Passes all parameters on as given, even repeated ones, because the signature covers them. It doesn't cover a
-    # public key, which pages add so that they can read the response.
+    # Passes all parameters on as given, because the signature covers them. The signature doesn't cover a public key,
+    # which pages add so that they can read the response.
     given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
     place = f"{path}?{query}" if query else path

@@ -120,7 +120,7 @@ class EventsQuery(QueryModel):
 def last_event_id(header: str | None) -> int | None:
     """Parses the position in a ``Last-Event-ID`` header. Raises ``InvalidRequest`` for an invalid position."""
     if header is None or header == "":
-        # Browsers that haven't received an event omit the header. Some clients send it empty.
+        # Browsers that haven't received an event omit the header. Some clients send an empty header.
         return None
     if _POSITION.fullmatch(header) and int(header) <= MAX_POSITION:
         return int(header)

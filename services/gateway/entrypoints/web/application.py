@@ -62,8 +62,7 @@ class StudioApplication(FastAPI):
         asset = self.studio.assets.get(request.path_params["path"])
         if asset is None:
             raise NotFound("This file doesn't exist.")
-        # During an upgrade, a page of one release may request files from a replica of the other: serve, but don't
-        # cache.
+        # During an upgrade, a page may request files from a replica of another release: serve them without caching.
         current = request.path_params["version"] == self.studio.version
         return _answer(request, asset, _FOR_EVER if current else "no-store", _SHARED)
 

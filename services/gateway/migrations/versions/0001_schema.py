@@ -48,7 +48,7 @@ API_KEYS = (
     """,
     "CREATE INDEX ix_api_keys_company_id_created_at ON api_keys (company_id, created_at)",
     "CREATE INDEX ix_api_keys_user_id ON api_keys (company_id, user_id, created_at, id)",
-    # Used when old keys are deleted: to find revoked and expired keys, and the keys that such a key succeeds.
+    # For deleting old keys: finds revoked and expired keys, and the keys that they replaced.
     "CREATE INDEX ix_api_keys_ended ON api_keys (least(revoked_at, expires_at))",
     "CREATE INDEX ix_api_keys_successor_id ON api_keys (successor_id) WHERE successor_id IS NOT NULL",
 )

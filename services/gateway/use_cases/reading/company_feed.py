@@ -22,10 +22,9 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
-# Half of what a reader may leave unread. So one more page doesn't overflow the queue of a reader that is waiting
-# to be woken.
+# Half of a reader's queue, so that one more page doesn't overflow the queue.
 _MOST_KEPT_WAITING: Final = 1000
-# Readers woken in the first burst. Later bursts are sized by the time that earlier ones took.
+# The number of readers woken in the first burst. The size of later bursts depends on the duration of earlier bursts.
 _AT_ONCE: Final = 16
 _MOST_AT_ONCE: Final = 64
 _BURST_SECONDS: Final = 0.002

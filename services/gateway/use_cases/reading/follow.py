@@ -15,7 +15,7 @@ NewItem = TypeVar("NewItem", covariant=True)
 TakenItem = TypeVar("TakenItem", contravariant=True)
 NewMessage = TypeVar("NewMessage", covariant=True)
 _PAGE: Final = 200
-# Related events arrive over different paths, so one may lag slightly behind the other.
+# Related events arrive over different paths, and so not always in order.
 _GRACE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 4.0
 _GIVE_UP_SECONDS: Final = 60.0
