@@ -1,9 +1,4 @@
-"""Commands and events over a message broker, with an outbox, an inbox, consumers, and request and reply.
-
-Import the broker port from ``bus``, outbox records from ``messages``, ordered consumption from ``batches``, and a
-reader's event queue from ``event_queue``. Operators' tools are in ``administration``, ``dead_letters``, ``lag`` and
-``schema``.
-"""
+"""Commands and events over a message broker, with an outbox, an inbox, consumers, and request and reply."""
 
 from libs.eventing._commands import CommandRouter, RevokedKeys
 from libs.eventing._consumer import ConsumerLoop

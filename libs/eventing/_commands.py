@@ -55,19 +55,15 @@ Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
 HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
-"""Executes a command. Returns the rejection that the handler has recorded, or None.
-
-Raises ``AlreadyProcessed`` if the command was redelivered.
-"""
+"""Executes a command. Returns the rejection that the handler has recorded, or None. Raises ``AlreadyProcessed``."""
 Lookup = Callable[[str, str], Awaitable[bool]]
 """Returns whether a service has accepted a company's command. Called with ``(command_id, company_id)``."""
 
 
 class RevokedKeys:
-    """The API keys that were revoked, and when, read from the gateway's events.
+    """The API keys that were revoked, and when, according to the gateway's events.
 
-    The topic retains events for longer than commands are valid, so no table is needed: each process reads it from the
-    beginning.
+    Each process reads the topic from the beginning, since the topic retains events for longer than commands are valid.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -84,7 +80,7 @@ class RevokedKeys:
         await self._reader.run()
 
     async def wait(self) -> None:
-        """Waits until ``loaded`` is true. No command is executed before that."""
+        """Waits until ``loaded`` is true."""
         await self._reader.caught_up.wait()
 
     def was_revoked_before(self, key_id: str, time: str) -> bool:
@@ -113,8 +109,8 @@ class CommandRouter:
     """Routes commands to their handlers. Each command takes effect once and ends with exactly one terminal event.
 
     A command's inbox row, effects and events are committed in one transaction. If the command is redelivered, its
-    recorded outcome is published again. A ``ServiceError`` becomes the ``….rejected`` event. After any other error, the
-    consumer retries the command. If that keeps failing, the command is rejected.
+    recorded outcome is published again. A ``ServiceError`` becomes the ``….rejected`` event. All other errors are
+    retried; if the command keeps failing, it's rejected.
     """
 
     def __init__(
@@ -133,10 +129,9 @@ class CommandRouter:
         return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
     def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
-        """Registers a handler that runs in a transaction.
+        """Registers a handler that runs in a transaction and emits one of the command's outcomes.
 
-        The handler emits one of the command's outcomes. If ``ends_later`` is true, the outcome may be emitted later,
-        outside the handler.
+        If ``ends_later`` is true, the outcome may be emitted after the handler has returned.
         """
 
         async def run(message: C, context: CommandContext) -> None:
@@ -157,7 +152,7 @@ class CommandRouter:
     ) -> None:
         """Registers a handler whose ``prepare`` step makes remote calls before the transaction opens.
 
-        ``prepare`` may take up to ``seconds``, which must be less than the time that the sender waits for acceptance.
+        ``prepare`` may take up to ``seconds``. The sender must wait for longer than that.
         """
 
         async def run(message: C, context: CommandContext) -> None:
@@ -178,31 +173,27 @@ class CommandRouter:
         self.handle_raw(command_type, run)
 
     def handle_raw(self, command_type: type[C], handler: HandleRaw[C]) -> None:
-        """Registers a handler that manages idempotency, state and the outcome itself.
-
-        If the handler raises a ``ServiceError``, the router rejects the command.
-        """
+        """Registers a handler that manages transactions, idempotency and the outcome itself."""
         self._routes[command_type.TYPE] = (command_type, handler)
 
     @staticmethod
     async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
         """Records several commands in the inbox, in the transaction of their effects.
 
-        Handlers registered with ``handle_raw`` use this for batches. If the result's ``check`` raises, roll the
-        transaction back and execute each command separately.
+        If the result's ``check`` raises, roll the transaction back and execute each command separately.
         """
         given = [(command.command_id, command.identity.company_id) for command in commands]
         return await inbox.enter_all(transaction.connection, _CONSUMER, given)
 
     @asynccontextmanager
     async def _entered(self, context: CommandContext) -> AsyncIterator[Transaction]:
-        """Opens a transaction that contains the command's inbox row. Raises ``AlreadyProcessed``."""
+        """Opens a transaction with the command's inbox row. Raises ``AlreadyProcessed``."""
         async with self._outbox.transaction(context.message) as transaction:
             await inbox.enter(transaction.connection, _CONSUMER, context.command_id, context.identity.company_id)
             yield transaction
 
     async def knows(self, command_id: str, company_id: str) -> bool:
-        """Returns whether the company's command was accepted. Commands of other companies count as unknown."""
+        """Returns whether the company's command was accepted."""
         for lookup in self.lookups:
             if await lookup(command_id, company_id):
                 return True
@@ -213,7 +204,7 @@ class CommandRouter:
             return await inbox.knows(connection, _CONSUMER, command_id, company_id)
 
     async def deliver(self, record: Record) -> None:
-        """Executes the command in a record. Raises ``PoisonMessage`` if it can never succeed."""
+        """Executes the command in a record. Raises ``PoisonMessage`` if the record is invalid."""
         envelope = record.envelope()
         if envelope.type not in self._routes:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
@@ -232,7 +223,7 @@ class CommandRouter:
             await self._check_authority(envelope, context)
             refused = await handler(await self._decoded(command_type, payload, context), context)
         except inbox.AlreadyProcessed:
-            # The event of the first delivery may have been published before anyone listened, or not at all.
+            # The event of the first delivery may have been published before a caller listened, or not at all.
             await self._repeat_outcome(context)
             return "repeated"
         except ServiceError as refusal:
@@ -241,9 +232,9 @@ class CommandRouter:
         return "done" if refused is None else "rejected"
 
     async def _decoded(self, command_type: type[Command], payload: bytes, context: CommandContext) -> Command:
-        """Decodes a command. A gateway of another version may accept a body that is invalid here.
+        """Decodes a command. Raises ``PoisonMessage`` if the payload isn't JSON.
 
-        Raises ``ValidationFailed`` for such a body, and ``PoisonMessage`` if the payload isn't JSON.
+        Raises ``ValidationFailed`` for a body that only a gateway of another version considers valid.
         """
         try:
             return command_type.decode(payload)
@@ -254,11 +245,11 @@ class CommandRouter:
                 _log.warning("command.invalid", type=command_type.TYPE, command_id=context.command_id, fields=fields)
                 await self._refuse_unless_accepted(context, refusal)
             raise PoisonMessage(
-                f"the payload isn't a valid {command_type.TYPE}: {problem.error_count()} errors"
+                f"the payload isn't a valid {command_type.TYPE} (errors: {problem.error_count()})"
             ) from problem
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Rejects a command that is about to be dead-lettered, unless it's unreadable."""
+        """Rejects a command that is about to be dead-lettered."""
         try:
             envelope = record.envelope()
             context = self._context(envelope, record.value)
@@ -279,7 +270,7 @@ class CommandRouter:
             raise PoisonMessage(f"the command has no valid identity: {problem.message}") from problem
         # Consumers filter by the envelope's company without checking the signature.
         if identity.company_id != envelope.company_id:
-            raise PoisonMessage("the command's company isn't its caller's")
+            raise PoisonMessage("the command's company differs from the caller's company")
         trace = current_traceparent() or envelope.traceparent
         message = MessageContext(identity.company_id, envelope.correlation_id, envelope.id, trace)
         return CommandContext(envelope.id, identity, message, envelope.time)
@@ -294,7 +285,7 @@ class CommandRouter:
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:
-        """Raises ``refusal`` unless the command was accepted on an earlier delivery."""
+        """Raises ``refusal``, unless an earlier delivery of the command was accepted."""
         command_id, company_id = context.command_id, context.identity.company_id
         if await self._has_entered(command_id, company_id):
             raise inbox.AlreadyProcessed(command_id)
@@ -342,7 +333,7 @@ def _invalid_command(command_type: type[Command], values: Any, problem: Validati
 def _check_outcome(command_type: type[Command], transaction: Transaction) -> None:
     emitted = {draft.type or draft.message.TYPE for draft in transaction.drafts}
     if not emitted & command_type.outcome_types():
-        raise RuntimeError(f"the handler of {command_type.TYPE} emitted no outcome")
+        raise RuntimeError(f"the handler of {command_type.TYPE} didn't emit an outcome")
 
 
 def _is_expired(envelope: Envelope) -> bool:

@@ -1,4 +1,4 @@
-"""Processes each key's messages in order and different keys concurrently. Commits the offsets of finished messages."""
+"""Processes each key's messages in order, and different keys concurrently."""
 
 import asyncio
 import math
@@ -30,7 +30,7 @@ _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=15 * 60.0)
 
 
 class GivenUp(Exception):
-    """A message can't be processed: it's a poison message, or it has failed for too long."""
+    """A message can't be processed: it's a poison message, or it failed for too long."""
 
     def __init__(self, problem: Exception, attempts: int) -> None:
         self.reason = str(problem) if isinstance(problem, PoisonMessage) else repr(problem)
@@ -40,7 +40,7 @@ class GivenUp(Exception):
 
 
 class Attempts:
-    """Retries the processing of messages. Counts and logs a consumer group's failed attempts."""
+    """Retries the processing of messages. Counts and logs failed attempts."""
 
     def __init__(self, group: str, policy: RetryPolicy) -> None:
         self._group = group
@@ -81,9 +81,9 @@ class Attempts:
         failure: GivenUp,
         before: Callable[[Record, str], Awaitable[None]] | None = None,
     ) -> None:
-        """Runs ``before``, then dead-letters the message. Retries until the broker has acknowledged the dead letter.
+        """Runs ``before``, then dead-letters the message. Retries until the broker has acknowledged it.
 
-        Commit the message's offset only after that. Otherwise, the message could be lost.
+        Commit the message's offset only afterwards, so that the message can't be lost.
         """
 
         async def put() -> None:
@@ -98,10 +98,7 @@ class Attempts:
 
 
 def is_outage(problem: Exception) -> bool:
-    """Returns whether an outage caused the failure.
-
-    Outages don't count toward giving up on a message. Lock conflicts do, since the message may cause them.
-    """
+    """Returns whether an outage caused the failure. Lock conflicts aren't outages, since the message may cause them."""
     return isinstance(problem, BusUnavailable) or is_unreachable(problem)
 
 
@@ -113,17 +110,14 @@ class Handler(Protocol):
     """Handles a consumer's messages. Both methods can be called again for a message whose offset isn't committed."""
 
     async def deliver(self, record: Record) -> None:
-        """Processes a record. After ``PoisonMessage``, the record is dead-lettered. Other errors are retried."""
+        """Processes a record. Errors are retried, except ``PoisonMessage``, which dead-letters the record."""
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Publishes the failure of a message that is about to be dead-lettered.
-
-        ``cause`` is a result of ``cause_of``.
-        """
+        """Publishes the failure of a message that is about to be dead-lettered. ``cause`` comes from ``cause_of``."""
 
 
 class OffsetTracker:
-    """Tracks which messages of a partition are finished. They start in offset order and finish in any order.
+    """Tracks a partition's messages, which start in order and finish in any order.
 
     All messages below the offset ``position`` are finished.
     """
@@ -145,7 +139,7 @@ class OffsetTracker:
 
     @property
     def first_unfinished(self) -> int | None:
-        """Returns the offset of the first unfinished message, or None if all are finished."""
+        """Returns the offset of the first unfinished message, or None if all messages are finished."""
         return self._started[0] if self._started else None
 
     @property
@@ -154,10 +148,7 @@ class OffsetTracker:
 
 
 class GroupMember(Assignment, ABC):
-    """A member of a consumer group. It runs until ``stop`` is called and recreates its client after an outage.
-
-    ``joined`` is true once the group has assigned partitions, possibly none, and the member is reading.
-    """
+    """A member of a consumer group. ``joined`` is true once partitions, possibly none, are assigned and being read."""
 
     def __init__(
         self,
@@ -188,21 +179,18 @@ class GroupMember(Assignment, ABC):
 
     @abstractmethod
     async def _let_go(self) -> None:
-        """Ends the processing of all partitions' messages and forgets the partitions."""
+        """Ends the processing of messages and forgets the partitions."""
 
     @abstractmethod
     def _first_unfinished(self, partition: Partition, position: int) -> int:
-        """Returns the offset of the partition's first unfinished message.
-
-        If all fetched messages are finished, returns ``position``.
-        """
+        """Returns the offset of the first unfinished message, or ``position`` if all fetched messages are finished."""
 
     @abstractmethod
     def _finished(self) -> Mapping[Partition, int]:
-        """Returns, for each assigned partition, the offset below which all messages are finished."""
+        """Returns the offset below which all messages are finished, by partition."""
 
     async def run(self) -> None:
-        """Consumes messages until ``stop`` is called. If the broker is unreachable, waits for it."""
+        """Consumes messages until ``stop`` is called. If the broker is unreachable, waits for the broker."""
 
         def log(problem: Exception, _attempt: int) -> None:
             _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
@@ -226,11 +214,11 @@ class GroupMember(Assignment, ABC):
             await consumer.stop()
 
     async def stop(self) -> None:
-        """Stops fetching. ``run`` then returns once the messages in progress are finished or abandoned uncommitted."""
+        """Stops fetching. Messages in progress have 3 s to finish before ``run`` returns."""
         self._stopping.set()
 
     async def measure(self) -> None:
-        """Reports the lag of this member's partitions as a Prometheus metric. Raises ``BusUnavailable``."""
+        """Sets the lag metric of this member's partitions. Raises ``BusUnavailable``."""
         consumer = self._consumer
         if consumer is None or not self.joined:
             return
@@ -241,7 +229,7 @@ class GroupMember(Assignment, ABC):
             set_lag(self.group, topic, messages)
 
     async def _commit(self, consumer: Consumer) -> None:
-        # Captured here, since a new assignment with its own commits may start during the calls below.
+        # A new assignment, which replaces this attribute, may start during the calls below.
         committed = self._committed
         moved = {partition: at for partition, at in self._finished().items() if committed.get(partition) != at}
         if not moved:
@@ -266,18 +254,14 @@ class GroupMember(Assignment, ABC):
 
 
 class _InWork(NamedTuple):
-    """A record that is being processed.
-
-    ``tracker`` is the tracker that the partition had when the record was fetched. After a rebalance, the partition may
-    have a new one.
-    """
+    """A record that is being processed, with the partition's tracker at the time. A rebalance replaces the tracker."""
 
     record: Record
     tracker: OffsetTracker
 
 
 class ConsumerLoop(GroupMember):
-    """A consumer that handles messages individually. Each key of a partition has its own queue and task.
+    """A consumer that handles messages individually, with a queue and a task for each key.
 
     Fetching pauses while ``high_water`` messages are unfinished. With ``linger``, a fetch waits up to half a second for
     several messages.
@@ -313,7 +297,7 @@ class ConsumerLoop(GroupMember):
     def _enqueue(self, record: Record) -> None:
         tracker = self._trackers.get(record.topic_partition)
         if tracker is None:
-            # The record was fetched before its partition was revoked. The partition's new member reads it, too.
+            # The partition was revoked after the fetch. The partition's new member reads the record, too.
             return
         tracker.start(record.offset)
         key, given = (record.topic_partition, record.key), _InWork(record, tracker)
@@ -356,7 +340,7 @@ class ConsumerLoop(GroupMember):
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Waits up to 3 s for messages in progress. The members that get the partitions read unfinished ones again."""
+        """Waits up to 3 s for messages in progress. The partitions' new members read unfinished messages again."""
         await self._drain(partitions)
         for partition in partitions:
             self._trackers.pop(partition, None)
@@ -369,7 +353,7 @@ class ConsumerLoop(GroupMember):
     async def _drain(self, partitions: frozenset[Partition]) -> None:
         keys = [key for key in self._in_work if key[0] in partitions]
         for key in keys:
-            # Messages that haven't started are dropped. The members that get the partitions read them again.
+            # Messages that haven't started are dropped. The partitions' new members read them again.
             while len(self._in_work[key]) > 1:
                 self._in_work[key].pop()
         await self._end_work([self._tasks[key] for key in keys])

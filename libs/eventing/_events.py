@@ -20,11 +20,7 @@ React = Callable[[Transaction, E, Envelope], Awaitable[None]]
 
 
 class EventRouter:
-    """Routes events of other services to this service's reactions.
-
-    Each reaction runs in one transaction with the event's inbox row. The handled event is the cause of the events that
-    the reaction emits.
-    """
+    """Routes events to reactions. Each reaction runs in one transaction with the event's inbox row."""
 
     def __init__(self, outbox: Outbox, payloads: PayloadReader, *, consumer: str) -> None:
         self._outbox = outbox
@@ -48,7 +44,7 @@ class EventRouter:
         self._topics.update(outcome.TOPIC.name for outcome in command.OUTCOMES)
 
     async def deliver(self, record: Record) -> None:
-        """Handles the event in a record. Ignores events of unknown types. Raises ``PoisonMessage``."""
+        """Handles the event in a record. Ignores unknown types. Raises ``PoisonMessage``."""
         envelope = record.envelope()
         if envelope.type not in self._routes:
             return
@@ -69,11 +65,11 @@ class EventRouter:
                 await react(transaction, event, envelope)
         except ValidationError as problem:
             raise PoisonMessage(
-                f"the payload isn't a valid {envelope.type}: {problem.error_count()} errors"
+                f"the payload isn't a valid {envelope.type} (errors: {problem.error_count()})"
             ) from problem
         except inbox.AlreadyProcessed:
             metrics.inbox_hits(self._consumer).inc()
             _log.debug("event.redelivered", event_id=envelope.id)
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Does nothing, since nobody waits for the outcome of a reaction."""
+        """Does nothing, since no caller waits for a reaction."""

@@ -1,7 +1,4 @@
-"""Signs and verifies identities and commands.
-
-The gateway authenticates callers; services check the gateway's signature.
-"""
+"""Signs and verifies identities and commands."""
 
 import hashlib
 import hmac
@@ -24,10 +21,7 @@ _PURPOSE: Final = b"aes.command.v1"
 
 
 class IdentitySigner:
-    """Signs and verifies identities with a secret that all services of an installation share.
-
-    ``accepted`` lists additional keys for verification: the next key before a rotation, and the previous key after it.
-    """
+    """Signs and verifies identities with a key that all services share. ``accepted`` keys only verify."""
 
     def __init__(self, key: str, *accepted: str) -> None:
         if any(len(one) < _MINIMUM_KEY_LENGTH for one in (key, *accepted)):
@@ -42,10 +36,7 @@ class IdentitySigner:
         self._verified_calls = lru_cache(maxsize=_CACHED)(self._decode_call)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
-        """Returns a signed token for the identity.
-
-        ``expires_at`` is in Unix seconds. It's None for commands, whose envelope has an expiry time.
-        """
+        """Returns a token for the identity. ``expires_at`` is in Unix seconds, or None for a command."""
         return self._signed(identity) if expires_at is None else self._encode(identity, exp=int(expires_at))
 
     def _encode(self, identity: Identity, **claims: int) -> str:
@@ -53,19 +44,13 @@ class IdentitySigner:
         return jwt.encode(claims_of_identity | claims, self._key, algorithm=_ALGORITHM)
 
     def sign_command(self, envelope: Envelope, identity: Identity, payload: bytes) -> Envelope:
-        """Returns the envelope with the caller's identity and a signature.
-
-        The signature is valid only for this command, and only until the command expires.
-        """
+        """Returns the envelope with the caller's identity, and with a signature that is valid only for this command."""
         token = self.sign(identity)
         signature = _signature(self._command_keys[0], envelope, token, payload)
         return replace(envelope, identity=token, signature=signature.decode())
 
     def verify_command(self, envelope: Envelope, payload: bytes) -> Identity:
-        """Returns the identity of a command's sender. Doesn't check for revoked keys.
-
-        Raises ``AuthenticationFailed``.
-        """
+        """Returns the identity of a command's caller. Ignores revocations. Raises ``AuthenticationFailed``."""
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:
@@ -75,10 +60,7 @@ class IdentitySigner:
         return identity
 
     def verify_call(self, token: str) -> Identity:
-        """Returns the identity in the token of an internal call.
-
-        Raises ``AuthenticationFailed``, for example if the token has expired or contains no expiry time.
-        """
+        """Returns the identity in the token of an internal call. Raises ``AuthenticationFailed``."""
         identity, expires_at = self._verified_calls(token)
         if expires_at <= time.time():
             raise AuthenticationFailed("The identity token has expired.")
@@ -113,10 +95,7 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:
-    """Returns the signature over the action, the caller and the expiry.
-
-    The trace isn't signed, since it changes in transit.
-    """
+    """Returns a command's signature. It doesn't cover the trace, which changes in transit."""
     attributes = (
         *(envelope.id, envelope.type, envelope.subject, envelope.time, envelope.expires_at or ""),
         *(envelope.correlation_id, envelope.company_id, token),

@@ -1,4 +1,4 @@
-"""The inbox, which records the processed messages so that none is processed twice."""
+"""The inbox, which records processed messages so that no message is processed twice."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -21,30 +21,30 @@ _ENTER_ALL = """
 
 
 class AlreadyProcessed(Exception):
-    """The message has already taken effect. The current transaction must be rolled back."""
+    """The message has already taken effect. Roll back the current transaction."""
 
 
 async def enter(connection: Connection, consumer: str, message_id: str, company_id: str) -> None:
-    """Records the message as processed, in the transaction of its effects. Raises ``AlreadyProcessed``."""
+    """Records a message as processed, in the transaction of its effects. Raises ``AlreadyProcessed``."""
     if await fetch_value(connection, _ENTER, (consumer, message_id, company_id)) is None:
         raise AlreadyProcessed(message_id)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingEntries:
-    """Inbox rows whose insertion is pending, since a pipeline returns the result later."""
+    """Inbox rows whose insertion is pending, since a pipeline returns results later."""
 
     count: int
     noted: AsyncCursor[TupleRow]
 
     async def check(self) -> None:
-        """Raises ``AlreadyProcessed`` if one of the messages had already taken effect."""
+        """Raises ``AlreadyProcessed`` if any of the messages has already taken effect."""
         if len(await self.noted.fetchall()) != self.count:
             raise AlreadyProcessed("one of a batch")
 
 
 async def enter_all(connection: Connection, consumer: str, messages: Collection[tuple[str, str]]) -> PendingEntries:
-    """Records a batch of ``(message_id, company_id)`` pairs as processed, in the transaction of their effects."""
+    """Records messages, as ``(message_id, company_id)``, as processed in the transaction of their effects."""
     ids, companies = [message_id for message_id, _ in messages], [company_id for _, company_id in messages]
     return PendingEntries(len(ids), await connection.execute(_ENTER_ALL, (consumer, ids, companies)))
 

@@ -23,8 +23,8 @@ _LINGER_BYTES: Final = 256 * 1024
 class KafkaBus:
     """Creates producers and readers for a Kafka cluster.
 
-    ``prefix`` is prepended to every topic and group, so that installations can share a cluster. ``process``
-    distinguishes this process within its consumer groups. ``member_id`` is the client ID of its group members.
+    ``prefix`` is prepended to every topic and group, so that installations can share a cluster. ``member_id`` is the
+    client ID of this process's group members, and contains the number ``process``.
     """
 
     def __init__(
@@ -58,8 +58,7 @@ class KafkaBus:
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
     ) -> KafkaTail:
-        # Every replica reads everything, so there's no group. In a recreated topic, stored offsets are invalid; nobody
-        # waits for its older records.
+        # In a recreated topic, stored offsets are invalid. No reader needs the topic's older records.
         names = [self._prefix + topic for topic in topics]
         client = self._client(None, *names, reset="earliest" if from_start else "latest")
         return KafkaTail(client, self._arrival, self._prefix, from_start=from_start, offsets=offsets)
@@ -77,12 +76,12 @@ class KafkaBus:
             fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            # With this pause, aiokafka checks what to fetch twice a second instead of five times. A longer one would
-            # delay records that arrive just as a request ends.
+            # aiokafka checks what to fetch twice a second, instead of five times by default. A longer pause would delay
+            # records that arrive just as a request ends.
             consumer_timeout_ms=500,
-            # A member gets the same partition numbers of all topics, and so all records of a key.
+            # A member gets the same partition numbers of all topics, and thus all records of a key.
             partition_assignment_strategy=(RangePartitionAssignor,),
-            # The longest time that a busy process may be silent. Members of dead processes are removed sooner.
+            # How long a busy process may be silent. Members of dead processes are removed sooner.
             session_timeout_ms=10_000,
             # This interval determines how soon a member notices a rebalance.
             heartbeat_interval_ms=1000,

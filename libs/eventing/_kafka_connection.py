@@ -1,4 +1,4 @@
-"""The address, encryption and authentication of a Kafka connection, and the settings for them."""
+"""The address, encryption and authentication of a Kafka connection, and the corresponding settings."""
 
 import asyncio
 import logging
@@ -24,11 +24,7 @@ _ARRIVAL_PAUSE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaConnection:
-    """The connection options of producers, consumers and admin clients.
-
-    ``servers`` lists brokers as ``host:port``, separated by commas. Files are in PEM format. Without ``ca_file``, the
-    system's CAs are trusted. The client certificate and key are for brokers that require mutual TLS.
-    """
+    """A connection to Kafka. ``KafkaSettings`` describes the options."""
 
     servers: str
     security_protocol: SecurityProtocol = "plaintext"
@@ -41,7 +37,7 @@ class KafkaConnection:
 
     @staticmethod
     def of(connection: "KafkaConnection | str") -> "KafkaConnection":
-        """Returns the connection. A plain address becomes a connection without encryption or authentication."""
+        """Converts a plain address to a connection without encryption or authentication."""
         return connection if isinstance(connection, KafkaConnection) else KafkaConnection(servers=connection)
 
     @property
@@ -55,10 +51,7 @@ class KafkaConnection:
 
     @cached_property
     def tls(self) -> ssl.SSLContext | None:
-        """Returns a TLS context that checks the broker's certificate and host name, or None if TLS isn't used.
-
-        Raises OSError if a file can't be used.
-        """
+        """Returns the TLS context, or None if TLS isn't used. Raises ``OSError`` if a file can't be used."""
         if not self.encrypted:
             return None
         context = ssl.create_default_context(cafile=self.ca_file or None)
@@ -82,17 +75,14 @@ class KafkaConnection:
         if self.authenticated:
             given["sasl_mechanism"] = self.sasl_mechanism
             if not self.encrypted and self._is_on_this_machine:
-                # aiokafka warns about unencrypted passwords on every connection, but this one never leaves the machine.
+                # aiokafka warns about unencrypted passwords even if they never leave the machine.
                 logging.getLogger("aiokafka.conn").addFilter(_is_no_warning_of_passwords)
             given["sasl_plain_username"] = self.username
             given["sasl_plain_password"] = self.password
         return given
 
     async def refusal(self) -> str | None:
-        """Tries to connect to the first broker.
-
-        Returns the reason if that fails, or None if it succeeds. aiokafka itself reports only that it couldn't connect.
-        """
+        """Returns the reason why a connection to the first broker fails, which aiokafka doesn't report, or None."""
         options = self.options()
         server = options.pop("bootstrap_servers").split(",")[0].strip()
         host, _, port = server.rpartition(":")
@@ -108,7 +98,7 @@ class KafkaConnection:
 
 
 def is_bus_outage(problem: BaseException) -> bool:
-    """Returns whether a broker outage caused the error. After an outage, Kafka clients reconnect on their own."""
+    """Returns whether a broker outage caused the error."""
     return isinstance(problem, BusUnavailable | KafkaError)
 
 
@@ -117,9 +107,9 @@ def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
 
 
 class BrokerArrival:
-    """Delays a process's first connections until a broker accepts connections, for at most ``seconds``.
+    """Delays first connections until a broker accepts connections, for at most ``seconds``.
 
-    A service may start at the same time as its broker, and aiokafka logs an error for each attempt that is too early.
+    aiokafka would log an error for each attempt that is too early.
     """
 
     def __init__(self, connection: KafkaConnection, seconds: float = _ARRIVAL_SECONDS) -> None:
@@ -150,7 +140,7 @@ class BrokerArrival:
 
 
 class KafkaSettings(BaseSettings):
-    """The Kafka settings of a service. An error for an invalid combination names the variable to change."""
+    """The Kafka settings of a service."""
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 

@@ -17,7 +17,7 @@ _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 1.0
 _POSITIONS_SECONDS: Final = 0.05
-# The time by which a fetch may exceed its timeout before the poll returns without it.
+# How long a poll waits for a fetch beyond the fetch's timeout.
 _FETCH_SECONDS: Final = 0.1
 # Must be longer than any fetch takes.
 _WATCH_SECONDS: Final = 10.0
@@ -42,10 +42,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class _Reader:
-    """The base class of group members and tails.
-
-    It converts names, records and errors, and checks that the client fetches.
-    """
+    """The base class of group members and tails."""
 
     def __init__(self, client: AIOKafkaConsumer, arrival: BrokerArrival, prefix: str) -> None:
         self._consumer = client
@@ -71,8 +68,8 @@ class _Reader:
         # `stop` runs in a task, since aiokafka's `stop` leaks the cancellation of its own fetches.
         stopping = asyncio.create_task(self._consumer.stop(), name="kafka.stop")
         await asyncio.wait({stopping}, timeout=_ANSWER_SECONDS)
-        # The tasks are cancelled after `stop`: a cancelled fetch would still count as running, and a commit retries
-        # until the client stops.
+        # The tasks are cancelled after `stop`, since a cancelled fetch would still count as running, and a commit
+        # retries until the client stops.
         tasks: list[asyncio.Task[Any] | None] = [stopping, self._fetching, self._committing, self._watching]
         running = [task for task in tasks if task is not None]
         for task in running:
@@ -82,7 +79,7 @@ class _Reader:
             _log.warning("consumer.stop_failed", problem=repr(problem))
 
     def forget_fetched(self) -> None:
-        """Drops the fetched records of an assignment that has ended, and restarts the check that the client fetches."""
+        """Drops the fetched records of an assignment that has ended."""
         self._last_polls.clear()
         fetching = self._fetching
         if fetching is not None and fetching.done() and not fetching.cancelled() and fetching.exception() is None:
@@ -112,10 +109,7 @@ class _Reader:
         ]
 
     def _answered(self, partition: TopicPartition) -> float:
-        """Returns when the broker last answered a fetch of the partition, by the loop's clock.
-
-        It's never in the future.
-        """
+        """Returns when the broker last answered a fetch of the partition, by the loop's clock."""
         now = asyncio.get_running_loop().time()
         assigned = partition in self._consumer.assignment()
         answered = self._consumer.last_poll_timestamp(partition) if assigned else None
@@ -134,10 +128,7 @@ class _Reader:
         )
 
     async def _watch(self) -> None:
-        """Returns once the client has stopped fetching although the brokers respond.
-
-        Such a client would never receive another record, so it must be replaced.
-        """
+        """Returns once the client has stopped fetching although the brokers respond. It must then be replaced."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             before, self._last_polls = self._last_polls, self._polls()
@@ -149,10 +140,7 @@ class _Reader:
                     return
 
     def _polls(self) -> dict[TopicPartition, int | None]:
-        """Returns when a fetch of each partition was last answered.
-
-        Paused partitions are omitted, since they aren't fetched.
-        """
+        """Returns when a fetch of each partition was last answered. Omits paused partitions."""
         fetched = self._consumer.assignment() - self._consumer.paused()
         return {partition: self._consumer.last_poll_timestamp(partition) for partition in fetched}
 
@@ -190,10 +178,9 @@ class KafkaConsumer(_Reader):
             raise BusUnavailable(repr(problem)) from problem
 
     async def _await_topics(self) -> None:
-        """Waits until recently created topics are known.
+        """Waits until the broker knows the topics.
 
-        If the broker doesn't know a topic when a member joins, the member gets none of its partitions until the next
-        metadata refresh.
+        Otherwise, the member would get no partitions of a new topic until the next metadata refresh.
         """
         wanted = frozenset(self._topics)
         loop = asyncio.get_running_loop()
@@ -206,8 +193,8 @@ class KafkaConsumer(_Reader):
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
         consumer = self._consumer
         if self._fetching is not None:
-            # The pending fetch asks for the client's position, so wait for it. It doesn't end during a rebalance; the
-            # caller seeks again after that.
+            # The pending fetch uses the client's position. During a rebalance, it doesn't end, and the caller seeks
+            # again after the rebalance.
             if not (await asyncio.wait({self._fetching}, timeout=_ANSWER_SECONDS))[0]:
                 return frozenset()
             self.forget_fetched()
@@ -232,9 +219,9 @@ class KafkaConsumer(_Reader):
         wanted = {TopicPartition(self._prefix + topic, number) for topic, number in partitions} & assigned
         consumer.resume(*wanted)
         consumer.pause(*(assigned - wanted))
-        # A member must poll even if it requests no partitions. aiokafka interprets an empty list as all of them.
+        # A member must poll even if it requests no partitions. For aiokafka, an empty list means all partitions.
         records = await self._fetch(timeout, limit, *(wanted or [_NO_PARTITION]))
-        # Unpaused, the client would fetch again immediately, and the next poll would return a single record.
+        # Without the pause, the client would fetch again immediately, and the next poll would return a single record.
         consumer.pause(*consumer.assignment())
         return records
 
@@ -267,7 +254,7 @@ class KafkaConsumer(_Reader):
         return {self._partition(partition): (next_offsets[partition], end) for partition, end in ends.items()}
 
     def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the end offsets of all assigned partitions as of the last fetches, at most half a second ago."""
+        """Returns the end offsets as of the last fetches, at most half a second ago, if all of them are known."""
         if self._consumer.paused():
             return {}
         ends = {each: self._consumer.highwater(each) for each in assigned}
@@ -281,8 +268,8 @@ class KafkaConsumer(_Reader):
         if not held:
             return
         try:
-            # aiokafka retries until a coordinator responds. After the timeout, the commit keeps retrying, and the next
-            # one waits for it, so that older offsets never overwrite newer ones.
+            # aiokafka retries until a coordinator responds, even after the timeout. The next commit waits for this one,
+            # so that older offsets never overwrite newer ones.
             async with asyncio.timeout(_COMMIT_SECONDS):
                 if self._committing is not None:
                     await asyncio.wait({self._committing})

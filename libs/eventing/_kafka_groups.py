@@ -17,11 +17,11 @@ from libs.eventing.bus import BusUnavailable
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 Gone = Callable[[Collection[int]], Collection[int]]
-"""Returns those of the given process numbers whose processes have ended."""
+"""Returns the numbers of the processes that have ended."""
 
 
 def member_client_id(client_id: str, process: int) -> str:
-    """Returns the client ID of a process's group members, which identifies the process."""
+    """Returns the client ID of a process's group members."""
     return f"{client_id}-{process}"
 
 
@@ -31,11 +31,7 @@ def _process_of(client_id: str) -> int | None:
 
 
 class KafkaGroups:
-    """Removes the members of dead processes from their groups.
-
-    Otherwise, Kafka would reassign their partitions only after the session timeout. A member that is removed by mistake
-    rejoins.
-    """
+    """Removes the members of dead processes, so that Kafka reassigns their partitions before the session timeout."""
 
     def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
         self._connection = connection
@@ -43,7 +39,7 @@ class KafkaGroups:
         self._client_id = client_id
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
-        """Removes the members of dead processes. Returns how many it removed. Raises ``BusUnavailable``."""
+        """Removes the members of dead processes. Returns how many. Raises ``BusUnavailable``."""
         client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):

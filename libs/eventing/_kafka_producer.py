@@ -1,4 +1,4 @@
-"""The Kafka producer."""
+"""The Kafka implementation of ``Producer``."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ _log = structlog.get_logger("eventing.kafka")
 _RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
 _UNHEALTHY_SECONDS: Final = 3.0
 _STOP_SECONDS: Final = 3.0
-# These errors concern the client's state. A new client can deliver the message.
+# Errors of the client's state. A new client can deliver the message.
 _PRODUCER_SPENT: Final = (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -40,16 +40,16 @@ _PRODUCER_SPENT: Final = (
     UnknownProducerId,
 )
 
-# These errors mean that permissions are missing. The message can be sent as soon as they're granted.
+# Errors of missing permissions. The message can be sent as soon as the permissions are granted.
 _NOT_ALLOWED: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 
 
 class KafkaProducer:
     """An idempotent producer. To preserve the order through an outage, it retries until the process ends.
 
-    A rejected batch leaves a gap in the sequence numbers, so the broker rejects all further messages of that partition.
-    The producer then replaces the aiokafka client. If permissions for a topic are missing, it keeps the client, since a
-    replacement would delay all other topics. Once the permissions are granted, the broker reports the gap.
+    After rejecting a batch, the broker rejects all further messages of that partition, so the producer replaces the
+    aiokafka client. If permissions for a topic are missing, the producer keeps the client, since a replacement would
+    delay all other topics.
     """
 
     def __init__(self, connection: KafkaConnection, arrival: BrokerArrival, *, prefix: str, client_id: str) -> None:

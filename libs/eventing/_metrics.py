@@ -32,7 +32,7 @@ PARKED: Final = Counter(
 
 
 class CommandMeasurement:
-    """Measures the duration of a command, from construction until ``end`` is called."""
+    """Measures how long a command takes, until ``end`` is called."""
 
     def __init__(self, command_type: str) -> None:
         self._type = command_type
@@ -76,8 +76,5 @@ def retried(group: str, *, outage: bool) -> None:
 
 @cache
 def dead_letters(consumer: str, topic: str) -> Counter:
-    """Returns the counter of a topic's dead-lettered messages.
-
-    Call this at startup, since Prometheus can't see the increase of a counter that first appears as 1.
-    """
+    """Returns a topic's counter. Call this at startup, since Prometheus misses the first increase of a new counter."""
     return _DEAD.labels(consumer, topic)

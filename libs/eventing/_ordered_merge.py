@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from libs.eventing.bus import Partition
 
 T = TypeVar("T")
-# This is half of the one-second guarantee. The other half covers clock skew and delayed fetch responses.
+# Half of the one-second guarantee. The rest covers clock skew and delayed fetch responses.
 _SETTLED_SECONDS: Final = 0.5
 _PUBLISHED: Final = attrgetter("published")
 
@@ -20,8 +20,8 @@ _PUBLISHED: Final = attrgetter("published")
 class BufferedRecord(Generic[T]):
     """A buffered record and its decoded ``value``.
 
-    ``published`` is in seconds by the producer's clock, ``fetched`` by the local clock. Until the record is ``ready``,
-    it and all later records in partitions with the same number wait.
+    ``published`` is in seconds by the producer's clock, ``fetched`` by the local clock. A record that isn't ``ready``
+    delays all later records in partitions with the same number.
     """
 
     partition: Partition
@@ -44,12 +44,11 @@ class _Queue(Generic[T]):
 
 
 class OrderedMerge(Generic[T]):
-    """Merges the partitions with the same number by publication time, and preserves the order within each.
+    """Merges the partitions with the same number by publication time, and preserves the order within each partition.
 
-    All topics have the same number of partitions, and a key has the same partition number in each topic. A record waits
-    while another partition with the same number could contain an earlier record. The wait ends when that partition
-    delivers its next record, or if it was known to be empty no earlier than half a second before the waiting record was
-    fetched. Therefore, a record always precedes those that were published at least a second later.
+    A record waits until every other partition with the same number has delivered a record, or was known to be empty at
+    most half a second before the waiting record was fetched. Therefore, a record always precedes records that were
+    published at least a second later.
     """
 
     def __init__(self) -> None:
@@ -67,12 +66,12 @@ class OrderedMerge(Generic[T]):
         return sum(len(queue.waiting) for queues in self._queues.values() for queue in queues.values())
 
     def first_offset(self, partition: Partition, otherwise: int) -> int:
-        """Returns the offset of the partition's first buffered record, or ``otherwise`` if it has none."""
+        """Returns the offset of the partition's first buffered record, or ``otherwise`` if no record is buffered."""
         queue = self._queues.get(partition.number, {}).get(partition)
         return queue.waiting[0].offset if queue is not None and queue.waiting else otherwise
 
     def wanted(self, most: int, most_bytes: int) -> frozenset[Partition]:
-        """Returns the partitions to fetch: those whose buffered records are below both limits."""
+        """Returns the partitions whose buffered records are below both limits."""
         return frozenset(
             partition
             for queues in self._queues.values()
@@ -91,14 +90,14 @@ class OrderedMerge(Generic[T]):
         ``drained`` maps a partition to the time when it was last known to contain no further records.
         """
         taken: list[BufferedRecord[T]] = []
-        # Each call starts at the next partition number, so that the backlog of one number doesn't starve the others.
+        # Each call starts at the next partition number, so that one number's backlog doesn't starve the rest.
         self._first += 1
         order = deque(self._queues.values())
         order.rotate(self._first)
         for queues in order:
             count, size = sum(len(queue.waiting) for queue in queues.values()), sum(q.size for q in queues.values())
             if len(taken) + count <= most and size <= most_bytes and _settled(queues, drained):
-                # The common case: no earlier record can still arrive.
+                # The common case.
                 taken += merge(*(queue.empty() for queue in queues.values()), key=_PUBLISHED)
                 most_bytes -= size
                 continue
@@ -111,10 +110,7 @@ class OrderedMerge(Generic[T]):
 
 
 def _settled(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> bool:
-    """Returns whether no earlier record can still arrive.
-
-    That's the case if all partitions were read to their ends shortly before the newest buffered record was fetched.
-    """
+    """Returns whether all partitions were read to their ends, so that no earlier record can arrive."""
     newest = max((queue.waiting[-1].fetched for queue in queues.values() if queue.waiting), default=math.inf)
     return all(
         drained.get(partition, -math.inf) >= newest - _SETTLED_SECONDS
@@ -124,7 +120,7 @@ def _settled(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, 
 
 
 def _next(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> _Queue[T] | None:
-    """Returns the queue whose first record is the earliest, or None if that record must wait."""
+    """Returns the queue with the earliest record, or None if that record must wait."""
     waiting = [queue for queue in queues.values() if queue.waiting]
     if not waiting:
         return None

@@ -17,9 +17,9 @@ from libs.eventing.messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.persistence import Connection, Database, embedded_json
 from libs.tracing import current_traceparent
 
-# All rows are one JSON parameter, since adapting a dozen arrays takes the driver three times as long. An object read as
-# ``text`` keeps its exact text. All transactions number subjects in the same order, which prevents deadlocks. Numbering
-# precedes the first insert, so that a subject's rows are in the order of their numbers.
+# All rows are one JSON parameter, since adapting a dozen arrays takes the driver three times as long. All transactions
+# number subjects in the same order, which prevents deadlocks. Numbering precedes the first insert, so that a subject's
+# rows are in the order of their numbers.
 _INSERT: Final = """
     WITH given AS MATERIALIZED (
         SELECT *, row_number() OVER (PARTITION BY subject, sequence IS NULL ORDER BY ordinality DESC) - 1 AS later
@@ -74,8 +74,8 @@ class Transaction:
     ) -> None:
         """Stores an event about ``subject``, to be published right after the commit.
 
-        ``owner_id`` is a user who can see the event even if other users can't. It defaults to the context's owner.
-        ``cause`` describes the exception behind an internal error that the event reports.
+        ``owner_id``, the user who can see the event, defaults to the context's owner. ``cause`` describes the exception
+        behind an internal error that the event reports.
         """
         context = context or self._context
         if context is None:
@@ -89,18 +89,14 @@ class Transaction:
     ) -> None:
         """Stores a command to another service, to be sent right after the commit on behalf of ``identity``.
 
-        ``subject`` is the ID of the other service's entity. The commands of a subject arrive in order. A command that
-        isn't accepted within three days is rejected. The causation ID of its outcome event is ``command_id``.
+        Commands with the same ``subject`` arrive in order. A command that isn't accepted within three days is rejected.
         """
         context = replace(context, causation_id=None, owner_id=None)
         self.drafts.append(Draft(command, subject=subject, context=context, message_id=command_id, identity=identity))
 
 
 class Outbox:
-    """Stores messages in the transaction of the state change and publishes them after the commit.
-
-    Without a ``relay``, another process publishes them.
-    """
+    """Stores messages with the state change. ``relay`` publishes them; if it's None, another process does."""
 
     def __init__(self, database: Database, relay: Relay | None = None) -> None:
         self._database = database
@@ -108,10 +104,7 @@ class Outbox:
 
     @asynccontextmanager
     async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
-        """Opens a transaction that stores the emitted messages when it commits.
-
-        If it's rolled back, nothing is stored.
-        """
+        """Opens a transaction that stores the emitted messages when it commits."""
         async with self._database.connection() as connection:
             stored: Sequence[OutboxMessage] = ()
             async with connection.transaction():
@@ -127,10 +120,9 @@ class Outbox:
     async def pipelined(self, *, recording_where: str = "true") -> AsyncIterator[Transaction]:
         """Opens a transaction for hot paths that sends its statements as a pipeline.
 
-        Only fetching a result costs a round trip. The last round trip stores the messages and commits. Every message
-        needs its own context. ``recording_where`` is an SQL condition on ``given.subject`` that the database evaluates.
-        Messages that don't match it aren't stored, so whether they're stored can depend on results that this process
-        doesn't know yet.
+        Only fetching a result costs a round trip. Every message needs its own context. ``recording_where`` is an SQL
+        condition on ``given.subject``. Messages that don't match it aren't stored, so whether a message is stored can
+        depend on results that this process doesn't know yet.
         """
         insertion: _Insertion | None = None
         async with self._database.pipelined() as connection:
@@ -147,52 +139,46 @@ class Outbox:
             self._relay.publish(stored)
 
     def send_now(self) -> None:
-        """Sends buffered messages now.
-
-        Call this before sending an unstored message that must arrive after the stored ones.
-        """
+        """Sends buffered messages now, so that they precede any message that the caller sends directly."""
         if self._relay is not None:
             self._relay.send_now()
 
     async def republish(self, event: OutboxMessage) -> None:
-        """Publishes a stored event again under its own ID, after its unpublished predecessors.
-
-        Raises ``BusUnavailable``.
-        """
+        """Publishes a stored event again, after the subject's unpublished earlier events. Raises ``BusUnavailable``."""
         assert self._relay is not None, "a process that handles commands has a relay"
         await self._relay.republish(event)
 
     async def outcome(self, command_id: str) -> OutboxMessage | None:
-        """Returns the stored terminal event of the command, or None if there's none."""
+        """Returns the command's terminal event, or None if the command hasn't ended."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_OUTCOME, (command_id,))).fetchone()
 
     async def events(self, subject: str, company_id: str, *, after: int) -> list[OutboxMessage]:
-        """Returns the stored events of a company's subject whose sequence is above ``after``, in order."""
+        """Returns the subject's events whose sequence is above ``after``, in order."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_EVENTS, (subject, company_id, after))).fetchall()
 
     async def failures(self, correlation_id: str | None, limit: int) -> list[dict[str, Any]]:
-        """Returns the events that report an internal error, with its cause, newest first."""
+        """Returns the events that report an internal error, with the error's cause, newest first."""
         return await self._database.records(_FAILURES, {"correlation_id": correlation_id, "limit": limit})
 
     async def payload(self, event_id: str, company_id: str) -> bytes | None:
-        """Returns the payload of the company's stored event, or None if there's no such event."""
+        """Returns the payload of a company's event, or None if the event doesn't exist."""
         found: bytes | None = await self._database.value(_PAYLOAD, (event_id, company_id))
         return found
 
 
 class _Insertion:
-    """Messages whose insertion is pending, since a pipeline returns the result later."""
+    """Messages whose insertion is pending, since a pipeline returns results later."""
 
     def __init__(self, rows: Sequence[dict[str, Any]], inserted: AsyncCursor[TupleRow]) -> None:
         self._rows = rows
         self._inserted = inserted
 
     async def messages(self) -> list[OutboxMessage]:
-        """Returns the stored messages in the order in which they were emitted."""
+        """Returns the stored messages in the order of emission."""
         rows = {row["event_id"]: row for row in self._rows}
         return [
             OutboxMessage(**{**rows[event_id], "id": row_id, "created_at": created_at, "sequence": sequence})

@@ -33,7 +33,7 @@ from libs.eventing.messages import (
 from libs.persistence import Database, Parameters, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
-# Marking one row costs an UPDATE, while adding rows to it is almost free. A lost mark only causes a second delivery.
+# Marking many rows costs hardly more than marking one. A lost mark only causes a second delivery.
 _MARK_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 2.0
@@ -50,8 +50,8 @@ _SUBJECTS: Final = 10_000
 _PARK_AFTER: Final = 10
 
 _WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
-# Each page starts at the first row, since a transaction may commit rows that precede the last page. Rows after an
-# excluded topic's row of the same subject wait for that row.
+# Each page starts at the first row, since a transaction may commit rows that precede the last page. A row waits for
+# earlier rows of its subject on excluded topics.
 _PAGE: Final = f"""
     SELECT {OUTBOX_COLUMNS} FROM outbox o
     WHERE {_WAITING} AND {{which}} AND subject <> ALL(%(held)s) AND NOT EXISTS (
@@ -89,7 +89,7 @@ _SUBSTITUTE: Final = f"""
 
 @dataclass(slots=True)
 class _Held:
-    """The subjects and topics that are excluded from the rest of a pass over the outbox."""
+    """The subjects and topics that the rest of a pass skips."""
 
     subjects: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
@@ -98,18 +98,17 @@ class _Held:
 class Relay:
     """Publishes stored messages at least once, in order per subject, and with a stable ID.
 
-    A committed message is sent directly if its number is 1 or follows the last number of its subject that this process
-    has sent. Otherwise, and after a failed send, its subject is *behind*: ``catch_up`` reads its unpublished messages
-    and sends them one at a time. The process that has the lease also publishes other processes' messages in this way
-    once they're older than two seconds.
+    A committed message is sent directly if it has number 1, or if this process has sent the subject's previous number.
+    If that isn't the case, or if sending fails, the subject is *behind*: ``catch_up`` reads the subject's unpublished
+    messages and sends them one at a time. The process with the lease also publishes all messages that have been
+    unpublished for over two seconds.
 
-    Two processes may send the same message. Each process sends a subject's messages in order, so their first
-    occurrences are in order. Readers drop duplicates by ID and number.
+    Two processes may send the same message. Since both send in order, a subject's messages first arrive in order.
+    Readers drop duplicates by ID and number.
 
-    Commands are signed when they're sent, not when they're stored, so that databases and backups contain no signatures.
+    Commands are signed only when they're sent, so that databases and backups contain no signatures.
 
-    ``waiting`` is the number of unpublished messages at the last count. ``oldest`` is the age of the oldest of them in
-    seconds.
+    ``waiting`` is the number of unpublished messages, and ``oldest`` the age of the oldest in seconds.
     """
 
     # Buffering reduces the number of requests. Each request makes the pending fetch of every reader return.
@@ -130,8 +129,7 @@ class Relay:
         self._lingering: asyncio.TimerHandle | None = None
         self._in_flight: dict[int, Future[None]] = {}
         self._acknowledged: set[int] = set()
-        # The newest number that this process has sent or queued for each subject, and the newest number of subjects
-        # that are behind.
+        # The newest number that was sent or queued, by subject, and the newest number of subjects that are behind.
         self._last: OrderedDict[str, int] = OrderedDict()
         self._behind: dict[str, int] = {}
         # Subjects that are behind without a failed send.
@@ -142,14 +140,13 @@ class Relay:
 
     @property
     def behind(self) -> Collection[str]:
-        """Returns the subjects whose messages wait for earlier ones to be published."""
+        """Returns the subjects with messages that wait for earlier messages."""
         return self._behind.keys()
 
     def publish(self, messages: Iterable[OutboxMessage]) -> None:
         """Queues the messages of a committed transaction, without waiting.
 
-        Messages are buffered, so that the start and end of a short turn share a request. A command's outcome is sent
-        immediately, together with the messages queued before it, since a caller may be waiting for it.
+        A command's outcome is sent immediately, since a caller may be waiting for it. Other messages are buffered.
         """
         outcome = False
         for message in messages:
@@ -227,7 +224,7 @@ class Relay:
                     _log.exception("outbox.relay_failed")
 
     async def catch_up(self, subjects: Collection[str]) -> None:
-        """Sends the unpublished messages of these subjects. A subject that has none left is no longer behind."""
+        """Sends the subjects' unpublished messages. A subject without unpublished messages is no longer behind."""
         before = {subject: self._behind[subject] for subject in subjects}
         self._due.difference_update(before)
         held, is_last = _Held(topics=self._resting()), not before
@@ -245,10 +242,7 @@ class Relay:
                 self._look.set()
 
     async def sweep(self) -> int:
-        """Publishes messages that other processes left unpublished, if this process gets the lease.
-
-        Returns the number of messages published.
-        """
+        """If this process gets the lease, publishes messages that other processes left behind. Returns how many."""
         ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         if self.oldest < _SWEEP_AGE_SECONDS:
             return 0
@@ -264,25 +258,19 @@ class Relay:
         return done
 
     def _resting(self) -> set[str]:
-        """Returns the topics whose messages recently failed to be sent. Messages for other topics are sent first."""
+        """Returns the topics to which sending recently failed. Messages for all other topics are sent first."""
         now = asyncio.get_running_loop().time()
         self._rest = {topic: until for topic, until in self._rest.items() if until > now}
         return set(self._rest)
 
     async def _send_page(self, query: str, parameters: dict[str, Any], held: _Held) -> tuple[int, bool]:
-        """Sends the next page of rows that aren't held.
-
-        Returns the number acknowledged, and whether it was the last page.
-        """
+        """Sends a page of rows. Returns the number acknowledged, and whether the page was the last one."""
         held_now = {"held": list(held.subjects), "topics": list(held.topics), "rows": _ROWS}
         page = await self._read(query, {**parameters, **held_now})
         return await self._send_in_order(page, held), len(page) < _ROWS
 
     async def _send_in_order(self, rows: Sequence[OutboxMessage], held: _Held) -> int:
-        """Sends the rows, one message per subject at a time, and marks them as published.
-
-        Returns the number acknowledged.
-        """
+        """Sends rows, one per subject at a time, and marks them as published. Returns the number acknowledged."""
         sent: dict[str, tuple[OutboxMessage, Future[None]]] = {}
         done = 0
         for row in rows:
@@ -303,10 +291,7 @@ class Relay:
         return done
 
     async def _settle(self, sent: Collection[tuple[OutboxMessage, "Future[None]"]], held: _Held) -> int:
-        """Waits for the broker to acknowledge messages. Adds the subjects of failed ones to ``held``.
-
-        Returns the number acknowledged.
-        """
+        """Waits for acknowledgements, and holds the subjects of failed messages. Returns the number acknowledged."""
         if not sent:
             return 0
         await asyncio.wait([acknowledged for _, acknowledged in sent], timeout=_ACKNOWLEDGE_SECONDS)
@@ -324,7 +309,10 @@ class Relay:
             self._rest[message.topic] = asyncio.get_running_loop().time() + _TOPIC_REST_SECONDS
 
     async def republish(self, message: OutboxMessage) -> None:
-        """Publishes a stored message again, after its unpublished predecessors. Raises ``BusUnavailable``."""
+        """Publishes a stored message again, after the subject's unpublished earlier messages.
+
+        Raises ``BusUnavailable``.
+        """
         for each in [*await self._read(_BEFORE, (message.subject, message.id)), message]:
             # This includes messages in flight, since the caller may have missed them.
             acknowledged = await self._send(each)
@@ -342,7 +330,7 @@ class Relay:
         await self._mark()
 
     async def _send(self, message: OutboxMessage) -> "Future[None]":
-        """Sends a message. The returned future resolves once the broker has acknowledged it.
+        """Sends a message, and returns a future that resolves once the broker has acknowledged the message.
 
         Raises ``BusUnavailable`` and ``MessageRefused``.
         """
@@ -371,7 +359,7 @@ class Relay:
         try:
             identity = Identity.model_validate(message.identity)
         except ValidationError as problem:
-            raise MessageRefused(f"the command's identity is invalid: {problem.error_count()} errors") from problem
+            raise MessageRefused(f"the command's identity is invalid (errors: {problem.error_count()})") from problem
         return self._signer.sign_command(command, identity, message.payload), message.payload
 
     def _fall_behind(self, message: OutboxMessage) -> None:
@@ -385,7 +373,7 @@ class Relay:
             self._last.popitem(last=False)
 
     async def _mark(self) -> None:
-        """Marks acknowledged messages as published. If an outage prevents that, they're sent again."""
+        """Marks acknowledged messages as published. If an outage prevents that, the messages are sent again."""
         while batch := sorted(self._acknowledged)[:_ROWS]:
             try:
                 await self._database.execute(_MARK, (batch,))
@@ -402,10 +390,7 @@ class Relay:
             return await (await cursor.execute(query, parameters)).fetchall()
 
     async def _count_refusal(self, message: OutboxMessage, reason: str) -> None:
-        """Parks a message that the broker has rejected ten times.
-
-        If it's a command's outcome, a rejection event replaces it.
-        """
+        """Parks a message that the broker has rejected ten times. A rejection event replaces a command's outcome."""
         attempts = await self._database.value(_REFUSED, (reason[:2000], message.id))
         if attempts is None or attempts < _PARK_AFTER:
             return

@@ -39,7 +39,7 @@ class TailReader:
     """Passes each record of some topics to a callback exactly once, even if the broker is temporarily unavailable.
 
     Reading starts at the end of the topics, or with ``from_start`` at the first retained record. ``caught_up`` is set
-    once all records that were sent before reading started have been passed on. It's never cleared.
+    once all records that were sent before reading started have been passed on.
     """
 
     def __init__(
@@ -56,20 +56,17 @@ class TailReader:
 
     @property
     def fresh(self) -> bool:
-        """Returns whether the broker has responded within the last few seconds.
-
-        If it has, no recent event is missing.
-        """
+        """Returns whether the broker has responded within the last few seconds, so that no recent event is missing."""
         if self._tail is None:
             return False
         now = asyncio.get_running_loop().time()
-        # The time is cached, since every request reads this property and checking all partitions is slow.
+        # Cached, since every request reads this property, and checking all partitions is slow.
         if now >= self._fresh_until:
             self._fresh_until = self._tail.answered() + _FRESH_SECONDS
         return now < self._fresh_until
 
     async def run(self) -> None:
-        """Reads until cancelled. If the broker is unreachable, waits for it."""
+        """Reads until cancelled. If the broker is unreachable, waits for the broker."""
         await _RECONNECT.run(self._follow, on=BusUnavailable, before_sleep=self._log)
 
     def _log(self, problem: Exception, _attempt: int) -> None:
@@ -95,19 +92,19 @@ class TailReader:
 
 
 class ReplyState(Enum):
-    """The progress of a command, as a waiter knows it."""
+    """What a waiter knows about a command's progress."""
 
     WAITING = "waiting"
-    """No event has arrived. The responsible service may not have received the command."""
+    """No event has arrived. The service may not have received the command."""
     ACCEPTED = "accepted"
-    """The responsible service has received the command and will end it."""
+    """The service has received the command and will end it."""
     ANSWERED = "answered"
     """The command has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """A service's answer to the lookup of a command, with the outcome if the command has ended."""
+    """A service's answer to the lookup of a command. ``outcome`` is set if the command has ended."""
 
     state: ReplyState
     outcome: Received | None = None
@@ -120,8 +117,8 @@ AskOwner = Callable[[str, str, Identity], Awaitable[LookUp]]
 class Replies:
     """The events of a command, as one waiter receives them.
 
-    ``is_repeat`` is true if the service had received the command before this waiter subscribed. Earlier events may then
-    be missing.
+    If ``is_repeat`` is true, the service received the command before this waiter subscribed, so earlier events may be
+    missing.
     """
 
     def __init__(
@@ -145,11 +142,11 @@ class Replies:
         self._silence = _SILENCE_SECONDS
 
     def ends(self, received: Received) -> bool:
-        """Returns whether the event is the terminal event of the command."""
+        """Returns whether the event is the command's terminal event."""
         return received.envelope.type in self._outcomes
 
     def arrive(self, received: Received) -> None:
-        """Queues an event for ``next``. If too many events are unread, the waiter is disconnected."""
+        """Queues an event for ``next``. If too many events are unread, disconnects the waiter."""
         self._advance(ReplyState.ANSWERED if self.ends(received) else ReplyState.ACCEPTED)
         self._arrived.offer((received,))
         self._arrived.wake()
@@ -157,18 +154,16 @@ class Replies:
     async def look_up(self) -> Received | None:
         """Asks the service about the command, before the command is sent again.
 
-        Returns the outcome if the command has ended. If the service doesn't respond, the state doesn't change. Sending
-        a command twice is safe, since it takes effect once.
+        Returns the outcome if the command has ended. If the service doesn't respond, the state doesn't change.
         """
         outcome = await self._look_up(_LOOK_UP_SECONDS)
         self.is_repeat = self.state is not ReplyState.WAITING
         return outcome
 
     async def next(self, timeout: float) -> Received | None:
-        """Returns the next event of the command, or None after ``timeout`` seconds.
+        """Returns the command's next event, or None after ``timeout`` seconds. Raises ``ReadTooSlowly``.
 
-        If no event arrives for a while, asks the service, so that lost events are found. Raises ``ReadTooSlowly`` if an
-        event was dropped because 2,000 others were unread.
+        If no event arrives for a while, asks the service, so that lost events are found.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -178,7 +173,7 @@ class Replies:
             if received is None:
                 # The service is asked even after the timeout, since a 504 for an ended command would be wrong.
                 received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
-                # The interval grows, since many callers may wait for a long turn.
+                # The intervals grow, since many callers may wait for a long turn.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
                 return received
@@ -186,7 +181,7 @@ class Replies:
                 return None
 
     async def outcome(self, timeout: float) -> Received | None:
-        """Returns the terminal event of the command, or None after ``timeout`` seconds."""
+        """Returns the command's terminal event, or None after ``timeout`` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (received := await self.next(deadline - loop.time())) is not None and not self.ends(received):
@@ -194,10 +189,7 @@ class Replies:
         return received
 
     async def wait(self, timeout: float) -> Received | None:
-        """Returns the next event, or None after ``timeout`` seconds. Doesn't ask the service.
-
-        Raises the same errors as ``next``.
-        """
+        """Like ``next``, but never asks the service."""
         arrived = await self._arrived.wait(timeout, most=1)
         if not arrived:
             return None
@@ -207,7 +199,7 @@ class Replies:
         try:
             return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
         except (ServiceUnavailable, PayloadCorrupt) as problem:
-            # A lookup returns the outcome with its payload. Other events aren't worth failing for.
+            # If this was the outcome, a lookup returns it with its payload.
             _log.warning("event.payload_missing", event_id=received.envelope.id, problem=repr(problem))
             return None
 
@@ -222,16 +214,13 @@ class Replies:
         return found.outcome
 
     def _advance(self, state: ReplyState) -> None:
-        """Advances the state, which never goes back. Events and lookups may arrive out of order."""
+        """Advances the state but never reverts it, since events and lookups may arrive out of order."""
         if state is ReplyState.ANSWERED or self.state is ReplyState.WAITING:
             self.state = state
 
 
 class CommandSender:
-    """Sends commands and routes the resulting events to the waiters.
-
-    Every replica reads all events. A command can have several waiters, which receive only events of their own company.
-    """
+    """Sends commands and routes the resulting events to the waiters, which receive only their own company's events."""
 
     def __init__(
         self,
@@ -245,10 +234,7 @@ class CommandSender:
         topics: Sequence[Topic] = TOPICS,
         on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
-        """Creates the sender.
-
-        ``on_overflow`` is called for each waiter that is disconnected because it reads too slowly.
-        """
+        """``on_overflow`` is called for each waiter that is disconnected because it reads too slowly."""
         self._producer = producer
         self._signer = signer
         self._ask = ask
@@ -262,30 +248,24 @@ class CommandSender:
         self.readers = [TailReader(bus, names, self._on_record) for names in _reading(topics)]
 
     def fresh(self) -> bool:
-        """Returns whether the broker has responded to all readers within the last few seconds.
-
-        If it has, no recent event is missing.
-        """
+        """Returns whether all readers are fresh, so that no recent event is missing."""
         return all(reader.fresh for reader in self.readers)
 
     def started(self) -> bool:
-        """Returns whether every reader has caught up.
-
-        Before that, the outcome of a command is found only by a lookup.
-        """
+        """Returns whether every reader has caught up. Before that, only lookups find the outcomes of commands."""
         return all(reader.caught_up.is_set() for reader in self.readers)
 
     def on_event(self, event_type: str, callback: OnEvent) -> None:
-        """Registers a callback for all events of one type, of all companies."""
+        """Registers a callback for all companies' events of one type."""
         self._callbacks[event_type].append(callback)
 
     def on_every_event(self, callback: OnEvent, *, kind: TopicKind = TopicKind.EVENTS) -> None:
-        """Registers a callback for all events of all companies, from the events topics or the deltas topic."""
+        """Registers a callback for all companies' events, from the events topics or the deltas topic."""
         self._every[kind].append(callback)
 
     @asynccontextmanager
     async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
-        """Subscribes to the events of a command. Enter this context before sending the command."""
+        """Subscribes to a command's events. Enter this context before sending the command."""
         replies = Replies(command, command_id, identity, self._ask, self._payloads, self._on_overflow)
         waiters = self._waiters[command_id]
         waiters.add(replies)
@@ -307,10 +287,9 @@ class CommandSender:
         expires_in: float,
         traceparent: str | None = None,
     ) -> None:
-        """Sends a command. The receiving service rejects it if it arrives more than ``expires_in`` seconds later.
+        """Sends a command, which the service rejects if it arrives more than ``expires_in`` seconds later.
 
-        Raises ``ServiceUnavailable`` if the broker doesn't acknowledge the command within 4 s. The command may still be
-        executed.
+        Raises ``ServiceUnavailable`` if the broker doesn't respond within 4 s. The command may still be executed.
         """
         if not self._producer.healthy:
             raise ServiceUnavailable("The message bus is unavailable. Nothing was changed.", retry_after=2)
@@ -355,7 +334,7 @@ class CommandSender:
             try:
                 callback(envelope, record.value)
             except Exception:
-                # If the reader ended here, all other waiters would miss events.
+                # If the reader ended here, waiters would miss events.
                 _log.exception("event.callback_failed", type=envelope.type, event_id=envelope.id)
 
     def _notify_waiters(self, envelope: Envelope, payload: bytes) -> None:
@@ -366,10 +345,7 @@ class CommandSender:
 
 
 def _reading(topics: Sequence[Topic]) -> list[list[str]]:
-    """Groups the topics into one list per reader.
-
-    Fetches of many partitions take longer, so each busy topic has its own reader.
-    """
+    """Groups the topics by reader. Fetching many partitions takes longer, so each busy topic has its own reader."""
     read = [topic for topic in topics if topic.kind in (TopicKind.EVENTS, TopicKind.DELTAS)]
     busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
     quiet = [topic.name for topic in read if [topic.name] not in busy]

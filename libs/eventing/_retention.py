@@ -1,4 +1,4 @@
-"""Deletes expired rows of the outbox, the inbox and the service's tables, and the event numbers of their subjects."""
+"""Deletes expired rows of the outbox, the inbox and the service's tables."""
 
 import asyncio
 from collections import defaultdict
@@ -16,7 +16,7 @@ _log = structlog.get_logger("eventing.retention")
 # Must be longer than the bus retains commands, since a redelivery must find the outcome of the first delivery.
 _DAYS: Final = 8
 _INTERVAL_SECONDS: Final = 600.0
-# Rows can appear before deleted ones: after failover to a standby that lacks the last deletions, or if the database's
+# Rows can appear before deleted rows: after failover to a standby that lacks the last deletions, or if the database's
 # clock was days ahead.
 _FROM_FIRST_SECONDS: Final = 86_400.0
 _ROWS: Final = 1000
@@ -25,8 +25,7 @@ _PAUSE_SECONDS: Final = 1.0
 _LEASE_SECONDS: Final = 60.0
 
 # The batch follows the primary key, which matches the order of writing to within seconds. An index by age would slow
-# down each insert. The DELETE checks again, since a row that it waited for may have changed and may have to be sent
-# again.
+# down each insert. The DELETE checks again, since a row may have changed while the DELETE waited for it.
 _DELETE_MESSAGES: Final = """
     WITH batch AS MATERIALIZED (
         SELECT id, subject, created_at < now() - make_interval(days => %(days)s) AS old,
@@ -53,10 +52,9 @@ _DELETE_NUMBERS: Final = """
     )
     DELETE FROM event_sequences s USING unneeded u WHERE s.ctid = u.place AND s.last = u.last
 """
-# Each batch starts where the previous one ended, since the index still lists deleted rows until a vacuum. A row that
-# changes concurrently gets another ctid and is left to the next pass. PostgreSQL minor releases before the end of 2025,
-# such as 16.2, don't recheck ctid after a wait, so the DELETE repeats the age condition. Each pass also reads retained
-# rows once.
+# Each batch starts where the last batch ended, since the index lists deleted rows until a vacuum. A row that changes
+# concurrently gets another ctid and is left to the next pass. PostgreSQL minor releases before the end of 2025, such as
+# 16.2, don't recheck ctid after a wait, so the DELETE repeats the age condition.
 _DELETE: Final = """
     WITH batch AS MATERIALIZED (
         SELECT ctid, {since} AS since, {id} AS id, {unneeded} AS ended FROM {table} t
@@ -85,9 +83,9 @@ class Position(NamedTuple):
 
 
 class PurgedBatch(NamedTuple):
-    """The result of purging a batch: the number of rows ``deleted``, and of rows ``kept`` up to the position ``last``.
+    """The numbers of rows ``deleted`` and ``kept`` up to the position ``last``, which is None if no row is old enough.
 
-    ``last`` is None if no row is old enough. ``has_more`` is true if more rows may follow.
+    ``has_more`` is true if more rows may follow.
     """
 
     deleted: int
@@ -102,12 +100,11 @@ _Purge = Callable[[Connection, Position | None], Awaitable[PurgedBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The rows of a table that expire some days after the time in the column ``since``. The oldest are deleted first.
+    """The rows of a table that expire some days after the time in the column ``since``.
 
-    ``id`` is the column that contains the subject of the row's events, whose numbers are deleted with the row. Only
-    rows that match the SQL ``condition`` are read. It refers to the row as ``t`` and is also the condition of the index
-    on ``since``. A row is deleted only if the SQL ``unneeded`` is true for it. ``days`` overrides the service's
-    setting.
+    The column ``id`` contains the subject of the row's events; the subject's event number is deleted with the row. The
+    SQL ``condition``, which is also the condition of the index on ``since``, selects the rows to read. A row is deleted
+    only if the SQL ``unneeded`` is true. Both refer to the row as ``t``. ``days`` overrides the service's setting.
     """
 
     table: str
@@ -119,11 +116,11 @@ class Expiry:
 
     @property
     def goes_by_age(self) -> bool:
-        """Returns whether rows expire by age alone. If so, no row can appear before those already deleted."""
+        """Returns whether rows expire by age alone."""
         return self.id is None and self.condition == "true"
 
     async def purge(self, connection: Connection, after: Position | None, *, days: int, limit: int) -> PurgedBatch:
-        """Deletes the rows that aren't needed among the next ``limit`` rows after the position ``after``."""
+        """Deletes unneeded rows among the next ``limit`` rows after the position ``after``."""
         since, key = self.since, self.id or "NULL::text"
         behind = f"{since} >= %(since)s" if self.id is None else f"({since}, {key}) > (%(since)s, %(id)s)"
         statement = _DELETE.format(
@@ -167,8 +164,7 @@ class EntityTable:
 class _Progress:
     """The positions at which purging a table resumes: ``at`` in this pass, ``gone_up_to`` in the next one.
 
-    If each pass began with the first row, it would scan all rows deleted since the last vacuum, which is rare for large
-    tables.
+    A pass that began with the first row would scan all rows deleted since the last vacuum.
     """
 
     at: Position | None = None
@@ -179,7 +175,7 @@ class _Progress:
         self.at, self._kept_none = self.gone_up_to, True
 
     def advance(self, batch: PurgedBatch, *, by_age: bool) -> None:
-        """Moves past a batch. ``by_age`` is true if rows never appear before those already deleted."""
+        """Moves past a batch. ``by_age`` is true if new rows never precede deleted rows."""
         self.at = batch.last or self.at
         self._kept_none = self._kept_none and not batch.kept
         if by_age and self._kept_none:
@@ -189,9 +185,7 @@ class _Progress:
 class Retention:
     """Purges tables in batches of ``rows`` and in time slices, so that other work isn't delayed.
 
-    The outbox and inbox aren't partitioned by day, since unique indexes would then apply only within a day. These
-    indexes enforce unique sequence numbers per subject, one outcome per command, and one effect per message and
-    consumer.
+    The outbox and inbox aren't partitioned by day, since their unique indexes would then apply only within a day.
     """
 
     def __init__(self, service: str = "", *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
@@ -211,18 +205,18 @@ class Retention:
         self._purges[expiry.table] = purge, expiry.goes_by_age
 
     def count_removed(self, table: str, rows: int) -> None:
-        """Adds rows that the service has deleted itself to the count of expired rows."""
+        """Adds rows that the service has deleted to the metric of expired rows."""
         metrics.PURGED.labels(self._service, table).inc(rows)
 
     def register_subject_tables(self, *entities: EntityTable) -> None:
-        """Registers the tables that contain subjects of events. The list must be complete.
+        """Registers all tables that contain subjects of events.
 
-        The event number of a subject is deleted once none of these tables contains the subject.
+        A subject's event number is deleted once none of these tables contains the subject.
         """
         self._entities += entities
 
     async def run(self, database: Database) -> None:
-        """Runs a pass every ten minutes until cancelled. Only one process at a time runs it."""
+        """Runs a pass every ten minutes until cancelled, in one process at a time."""
         lease = TaskLease(database, "retention", _LEASE_SECONDS)
         while True:
             while await lease.take():
@@ -234,7 +228,7 @@ class Retention:
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def purge(self, connection: Connection) -> bool:
-        """Deletes expired rows for the duration of a time slice. Returns whether the pass is unfinished."""
+        """Deletes expired rows for a time slice. Returns whether the pass is unfinished."""
         now = asyncio.get_running_loop().time
         until = now() + self._slice
         if not self._left:
@@ -254,10 +248,7 @@ class Retention:
         return bool(self._left)
 
     async def _step(self, table: str, connection: Connection) -> bool:
-        """Deletes a batch of a table's rows. Returns whether there may be more.
-
-        After a failure, the next pass tries again.
-        """
+        """Deletes a batch of a table's rows. Returns whether this pass should delete another batch."""
         (purge, by_age), progress = self._purges[table], self._progress[table]
         try:
             batch = await purge(connection, progress.at)
@@ -280,13 +271,12 @@ class Retention:
                 return EMPTY_BATCH
             last, deleted, read, subjects = row
             if subjects and self._entities:
-                # These are the numbers of entities that were deleted without a tombstone, of single commands, and of
-                # IDs in rejected commands.
+                # Numbers of entities that were deleted without a tombstone, single commands, and rejected commands.
                 await self._purge_numbers(connection, subjects)
         return PurgedBatch(deleted, read - deleted, Position(None, last), has_more=True)
 
     async def _purge_numbers(self, connection: Connection, subjects: Sequence[str]) -> None:
-        """Deletes the event numbers of those subjects that have no message left and aren't in any registered table."""
+        """Deletes the event numbers of subjects that have no messages left and aren't in any registered table."""
         without = "".join(f" AND NOT {each.has('s.subject')}" for each in self._entities)
         cursor = await connection.execute(_DELETE_NUMBERS.format(without=without), (list(subjects),))
         self._count("event_sequences", cursor.rowcount)

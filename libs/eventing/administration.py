@@ -21,7 +21,7 @@ _ALREADY_EXISTS: Final = 36
 
 @asynccontextmanager
 async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Opens an admin client. Raises ``BusUnavailable``, with the reason, if the broker fails or can't be reached."""
+    """Opens an admin client. Raises ``BusUnavailable`` if the broker fails or can't be reached."""
     admin = AIOKafkaAdminClient(**connection.options(), client_id=client_id, request_timeout_ms=int(_SECONDS * 1000))
     try:
         async with asyncio.timeout(_SECONDS):
@@ -38,10 +38,7 @@ async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIt
 async def kafka_admin_and_consumer(
     connection: KafkaConnection, *, client_id: str, **options: Any
 ) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaConsumer]]:
-    """Opens an admin client and a consumer that belongs to no group.
-
-    ``options`` are additional arguments for the consumer.
-    """
+    """Opens an admin client and a consumer without a group. ``options`` are further arguments for the consumer."""
     consumer = AIOKafkaConsumer(**connection.options(), enable_auto_commit=False, client_id=client_id, **options)
     async with kafka_admin(connection, client_id=client_id) as admin:
         try:
@@ -61,10 +58,7 @@ class Replication:
 
     @classmethod
     def of(cls, factor: int, in_sync: int | None = None) -> "Replication":
-        """Creates the replication settings. By default, one broker can fail.
-
-        Raises ValueError unless ``in_sync`` is from 1 to ``factor``.
-        """
+        """By default, one broker can fail. Raises ``ValueError`` unless ``in_sync`` is from 1 to ``factor``."""
         least = in_sync if in_sync is not None else max(1, factor - 1)
         if not 1 <= least <= factor:
             raise ValueError(f"The number of in-sync replicas must be from 1 to {factor}, not {least}")
@@ -83,7 +77,7 @@ async def create_topics(
 ) -> None:
     """Creates missing topics, including dead-letter topics, and waits until the brokers list them.
 
-    Existing topics aren't changed. Raises ``BusUnavailable`` with the broker's reason.
+    Raises ``BusUnavailable``.
     """
     broker = KafkaConnection.of(connection)
     async with kafka_admin(broker, client_id="aes-topics") as admin, asyncio.timeout(_SECONDS):

@@ -15,11 +15,11 @@ from libs.retry import RetryPolicy
 
 T = TypeVar("T")
 _log = structlog.get_logger("eventing.batches")
-# The poll timeout while this member's partitions are still unknown.
+# The poll timeout while this member's partitions are unknown.
 _UNKNOWN_SECONDS: Final = 0.1
 # The poll timeout while a record waits for other partitions with the same number.
 _HELD_SECONDS: Final = 0.02
-# A fetch and a batch take about as long for one record as for twenty.
+# Fetching and storing take about as long for one record as for twenty.
 _PACE_SECONDS: Final = 0.05
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024
@@ -31,45 +31,38 @@ _FETCHES: Final = 4
 # The broker removes a member that doesn't poll for two minutes.
 _STILL_HERE_SECONDS: Final = 20.0
 _STALE_SECONDS: Final = 0.5
-# If a batch fails for a minute, its records are stored separately. If a record then fails for a minute, it's
-# dead-lettered.
+# If a batch fails for a minute, its records are stored separately. A record that fails for a minute is dead-lettered.
 _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=60.0)
 # The service with the rest of a record may be restarting.
 _FETCH_RETRIES: Final = RetryPolicy(first=0.2, longest=10.0, give_up_after=15 * 60.0)
 
 
 class BatchHandler(Protocol[T]):
-    """Stores the content of records. Every method can be called again for records that weren't stored."""
+    """Stores the content of records. Any method can be called again for records that weren't stored."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """Returns the next offset to read for each partition whose records were stored."""
+        """Returns the next offset to read, for each partition with stored records."""
 
     def read(self, record: Record) -> T | None:
-        """Decodes the record. Returns None if it contains nothing to store.
-
-        If this raises ``PoisonMessage``, the record is dead-lettered.
-        """
+        """Decodes the record, or returns None if it contains nothing to store. Raises ``PoisonMessage``."""
 
     def is_whole(self, item: T) -> bool:
-        """Returns whether the record contained the whole item. If it didn't, ``fetch`` loads the rest."""
+        """Returns whether the item is complete. If it isn't, ``fetch`` is called."""
 
     async def fetch(self, item: T) -> T:
-        """Returns the whole item. If this raises ``PoisonMessage``, the record is dead-lettered.
-
-        Other errors are retried for 15 minutes.
-        """
+        """Returns the complete item. Raises ``PoisonMessage``. All other errors are retried for 15 minutes."""
 
     async def store(self, items: Sequence[T], moves: Mapping[Partition, OffsetMove]) -> None:
         """Stores the items and the new offsets in one transaction.
 
-        Raises ``StaleOffset`` if a stored offset differs from the ``before`` of the partition's move. If there are
-        several items, ``PoisonMessage`` means that at least one of them can never be stored.
+        Raises ``StaleOffset`` if a partition's stored offset differs from the move's ``before``, and ``PoisonMessage``
+        if at least one of the items can never be stored.
         """
 
 
 @dataclass(slots=True)
 class _Content(Generic[T]):
-    """The content of a record: the item to store, or the ``failure`` with which the record is dead-lettered."""
+    """The item to store, or the ``failure`` with which the record is dead-lettered."""
 
     record: Record
     item: T | None = None
@@ -82,9 +75,7 @@ _Batch = Sequence[BufferedRecord[_Content[T]]]
 class BatchConsumer(GroupMember, Generic[T]):
     """A consumer that passes batches of records to its handler, in the order of publication.
 
-    All topics have the same number of partitions, and a member is assigned the same partition numbers of each. The
-    consumer starts at the offsets that the handler has stored. It commits offsets to the broker only so that lag can be
-    measured.
+    Reading starts at the offsets that the handler has stored. Offsets are committed only so that lag can be measured.
     """
 
     def __init__(
@@ -119,7 +110,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._assignments += 1
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Waits up to 3 s for the current batch. The members that get the partitions start after the stored records."""
+        """Waits up to 3 s for the current batch."""
         _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
         await self._let_go()
 
@@ -146,7 +137,7 @@ class BatchConsumer(GroupMember, Generic[T]):
             self.joined = True
 
     async def _fill(self, consumer: Consumer) -> None:
-        """Polls for records and buffers them. Under load, the rate of polls is limited."""
+        """Polls for records and buffers them. Limits the rate of polls under load."""
         if not self.joined:
             self._add(await consumer.poll(_UNKNOWN_SECONDS, 1, frozenset()))
             return
@@ -182,10 +173,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         return waiting
 
     async def _fetch(self, waiting: BufferedRecord[_Content[T]], item: T) -> None:
-        """Fetches the payload of a record.
-
-        Until the payload arrives, the partitions with the record's partition number wait. All others continue.
-        """
+        """Fetches the rest of an item. Until it arrives, partitions with the record's partition number wait."""
         content = waiting.value
         async with self._fetches:
             try:
@@ -195,10 +183,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         waiting.ready = True
 
     async def _flush(self, consumer: Consumer) -> None:
-        """Stores the records that are ready.
-
-        If partitions are revoked, this method has a few seconds to finish before it's cancelled.
-        """
+        """Stores the records that are ready."""
         batch = self._merge.take(await consumer.drained(), _BATCH_RECORDS, _BATCH_BYTES) if self.joined else []
         if not batch:
             return
@@ -227,10 +212,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         await self._store_items(batch)
 
     async def _store_items(self, batch: _Batch[T]) -> None:
-        """Stores a batch.
-
-        If that fails, stores the items separately, so that only the invalid ones are dead-lettered.
-        """
+        """Stores a batch. If that fails, stores the items separately, so that only invalid items are dead-lettered."""
         items = [waiting.value.item for waiting in batch if waiting.value.item is not None]
         after = {waiting.partition: waiting.offset + 1 for waiting in batch}
         moves = {partition: OffsetMove(self._stored.get(partition), offset) for partition, offset in after.items()}
@@ -263,7 +245,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        """Drops the records that aren't stored. The members that get the partitions read them again."""
+        """Drops unstored records. The partitions' new members read these records again."""
         self.joined = False
         self._partitions = frozenset()
         self._merge.assign(())

@@ -15,11 +15,11 @@ class BusUnavailable(Exception):
 
 
 class MessageRefused(Exception):
-    """The broker rejected the message permanently, since it's too large or its topic is unknown."""
+    """The broker rejected the message permanently, for example because it's too large."""
 
 
 class PoisonMessage(Exception):
-    """The message can never be processed, however often it's retried."""
+    """The message can never be processed."""
 
 
 class Partition(NamedTuple):
@@ -28,7 +28,7 @@ class Partition(NamedTuple):
 
 
 class StaleOffset(Exception):
-    """Another process has stored later offsets. This process must resume after those."""
+    """Another process has stored later offsets. This process must resume after these offsets."""
 
 
 class OffsetMove(NamedTuple):
@@ -70,20 +70,16 @@ class Producer(Protocol):
     """Sends messages. Messages with the same key arrive in the order of the calls to ``send``."""
 
     async def start(self) -> None:
-        """Starts connecting and returns immediately.
-
-        Connection attempts continue in the background until one succeeds.
-        """
+        """Starts connecting in the background and returns immediately."""
 
     async def stop(self) -> None:
-        """Delivers the messages accepted so far, for at most a few seconds, then disconnects."""
+        """Delivers queued messages for a few seconds at most, then disconnects."""
 
     async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
-        """Queues a message.
+        """Queues a message. Raises ``BusUnavailable`` if the producer isn't connected.
 
-        The returned future resolves once the broker has stored it, or fails with ``MessageRefused``. Raises
-        ``BusUnavailable`` if the producer isn't connected. If the broker fails later, the future stays pending. The
-        message is delivered once the broker is back, unless this process ends first.
+        The returned future resolves once the broker has stored the message, or fails with ``MessageRefused``. During an
+        outage, the future stays pending, and the message is delivered once the broker is back.
         """
 
     @property
@@ -92,7 +88,7 @@ class Producer(Protocol):
 
 
 def problem_of(acknowledged: "Future[None]") -> Exception | None:
-    """Returns the reason why the broker hasn't stored a message yet, or None if it has."""
+    """Returns the reason why the broker hasn't stored a message, or None if the message is stored."""
     if not acknowledged.done():
         return BusUnavailable("the broker didn't confirm in time")
     problem = acknowledged.exception()
@@ -110,7 +106,7 @@ class Assignment(Protocol):
 class Consumer(Protocol):
     """A member of a consumer group. A member gets the same partition numbers of all topics.
 
-    It starts at the group's committed offsets, or at those set by ``seek``. A new group starts at the earliest message.
+    Reading starts at the group's committed offsets, or at the earliest message of a new group.
     """
 
     async def start(self) -> None: ...
@@ -118,65 +114,62 @@ class Consumer(Protocol):
     async def stop(self) -> None: ...
 
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
-        """Continues reading at these offsets, or at the earliest message of assigned partitions without a valid offset.
+        """Continues reading at these offsets. Assigned partitions without a valid offset are read from the start.
 
         Returns the assigned partitions. Raises ``BusUnavailable``.
         """
 
     async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition] | None" = None) -> list[Record]:
-        """Returns up to ``limit`` records and waits at most ``timeout`` seconds for the first one.
+        """Returns up to ``limit`` records. Waits at most ``timeout`` seconds for a record. Raises ``BusUnavailable``.
 
-        If ``partitions`` is set, only those are fetched, and only during a poll. The next poll can thus return all
-        records that have arrived in the meantime. Raises ``BusUnavailable``.
+        If ``partitions`` is set, only these partitions are fetched, and only during a poll. So the next poll returns
+        all records that have arrived in the meantime.
         """
 
     async def drained(self) -> dict[Partition, float]:
-        """Returns when each partition was last known to have no records left to poll, by the loop's clock."""
+        """Returns when each partition last had no records left to poll, by the loop's clock."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
         """Returns the next offset and the end offset of each assigned partition. Raises ``BusUnavailable``."""
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
-        """Commits these offsets. All messages below them must be finished. Raises ``BusUnavailable``."""
+        """Commits offsets. All messages below an offset must be finished. Raises ``BusUnavailable``."""
 
 
 class Tail(Protocol):
-    """A reader of whole topics that belongs to no group. Every replica reads all messages."""
+    """A reader of whole topics, without a consumer group."""
 
     @property
     def offsets(self) -> Mapping[Partition, int]:
         """Returns the next offset of each partition, from which another reader can continue."""
 
     async def start(self) -> None:
-        """Positions the reader. ``poll`` returns every message that is sent after this method has returned."""
+        """Positions the reader. ``poll`` returns every message sent after this method has returned."""
 
     async def stop(self) -> None: ...
 
     async def poll(self, timeout: float) -> list[Record]:
-        """Returns new records and waits at most ``timeout`` seconds for the first one. Raises ``BusUnavailable``."""
+        """Returns new records. Waits at most ``timeout`` seconds for a record. Raises ``BusUnavailable``."""
 
     async def caught_up(self) -> bool:
         """Returns whether ``poll`` has returned every message sent before ``start``. Raises ``BusUnavailable``."""
 
     def answered(self) -> float:
-        """Returns the time, by the loop's clock, when the broker last confirmed the next offset of every partition."""
+        """Returns when the broker last confirmed the next offset of every partition, by the loop's clock."""
 
 
 class Bus(Protocol):
-    """Creates producers and readers for a broker. Adds the installation's prefix to the names of topics and groups."""
+    """Creates producers and readers for a broker. Adds the installation's prefix to topics and groups."""
 
     def producer(self) -> Producer: ...
 
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
-        """Creates a member of a consumer group.
-
-        With ``linger``, a fetch waits up to half a second for several messages.
-        """
+        """Creates a group member. With ``linger``, a fetch waits up to half a second for several messages."""
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
     ) -> Tail:
-        """Creates a reader of whole topics that starts at the given offsets.
+        """Creates a reader that starts at ``offsets``.
 
-        Partitions without an offset are read from the end, or with ``from_start`` from the beginning.
+        Partitions without an offset are read from the end. With ``from_start``, they're read from the beginning.
         """

@@ -9,7 +9,7 @@ from libs.contracts.errors import ServiceError, ServiceUnavailable
 
 T = TypeVar("T")
 MOST_UNREAD: Final = 2000
-"""The maximum number of unread events. For a turn, that's a minute of text in pieces of 30 ms."""
+"""The maximum number of unread events: for a turn, a minute of text in pieces of 30 ms."""
 MAX_EVENTS: Final = 64
 """The maximum number of events per read."""
 
@@ -36,7 +36,7 @@ class EventQueue(Generic[T]):
         self._is_reminded = False
 
     def offer(self, events: Sequence[T]) -> None:
-        """Queues events without waking a reader that waits in ``next``."""
+        """Queues events without waking the reader."""
         if self._problem is not None:
             return
         if len(self._unread) + len(events) > MOST_UNREAD:
@@ -47,7 +47,7 @@ class EventQueue(Generic[T]):
         self._unread.extend(events)
 
     def end(self, problem: ServiceError) -> None:
-        """Makes ``next`` raise the problem from now on."""
+        """Makes ``next`` raise ``problem`` from now on."""
         self._problem = problem
         self._unread.clear()
         self.wake()
@@ -91,7 +91,7 @@ class EventQueue(Generic[T]):
 
     @property
     def kept_waiting(self) -> int:
-        """Returns how many unread events a reader waiting in ``next`` has, or 0 while the reader is busy elsewhere."""
+        """Returns the number of unread events if the reader is waiting in ``next``, or 0."""
         return 0 if self._waiter is None else len(self._unread)
 
     def _may_take(self) -> bool:

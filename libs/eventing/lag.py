@@ -20,16 +20,13 @@ _OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
 
 
 def set_lag(group: str, topic: str, messages: int) -> None:
-    """Sets the metric of unfinished messages in this member's partitions."""
+    """Sets the lag metric of this member's partitions."""
     _LAG.labels(group, topic).set(messages)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """The lag of a consumer group on a partition.
-
-    If ``committed`` is None, the group will start at the oldest message.
-    """
+    """The lag of a consumer group on a partition. If ``committed`` is None, the group hasn't committed an offset."""
 
     partition: int
     committed: int | None
@@ -39,10 +36,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """The lag of a consumer group on a topic.
-
-    ``state`` is the group's state in Kafka, such as ``Stable`` or ``Empty``.
-    """
+    """The lag of a consumer group on a topic. ``state`` is the group's state in Kafka, such as ``Stable``."""
 
     group: str
     topic: str
@@ -110,7 +104,7 @@ class _Reading:
 
 
 def _assigned(members: Sequence[Any]) -> set[str]:
-    """Returns the topics in which the members have partitions. A member that has just joined has none yet."""
+    """Returns the topics in which the members have partitions."""
     assignments = [ConsumerProtocolMemberAssignment.decode(given) for *_, given in members if given]
     return {topic for each in assignments for topic, _ in each.assignment}
 

@@ -11,17 +11,14 @@ from libs import tracing
 from libs.contracts.messages import Envelope, command_models
 from libs.contracts.timestamps import format_time
 
-# This equals the retention period of command topics. Older commands are manual replays, whose inbox rows may be gone.
+# The retention period of command topics. Older commands are manual replays, whose inbox rows may be gone.
 COMMAND_LIFETIME: Final = timedelta(days=3)
 _MAX_EVENT_BYTES: Final = 512 * 1024
 
 Fetch = Callable[[str, str, str], Awaitable[bytes]]
 """Reads a path of a service's internal API on behalf of a company. Called with ``(service, path, company_id)``."""
 OnEvent = Callable[[Envelope, bytes], None]
-"""Receives an event's envelope and payload as sent over the bus.
-
-The payload is empty if the envelope refers to it.
-"""
+"""Receives an event's envelope and payload. The payload is empty if the envelope has a ``data_ref``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class OutboxMessage:
     owner_id: str | None = None
 
     def envelope(self, source: str) -> Envelope:
-        """Returns the envelope of the message. It's the same each time the message is sent."""
+        """Returns the message's envelope, which is the same each time the message is sent."""
         return Envelope(
             id=self.event_id,
             type=self.type,
@@ -73,7 +70,7 @@ def is_terminal(event_type: str) -> bool:
 
 
 def send_span(topic: str, envelope: Envelope) -> tracing.Span:
-    """Starts a span for sending a message, following OpenTelemetry's conventions for messaging."""
+    """Starts a span for sending a message."""
     return tracing.span(
         f"send {topic}",
         tracing.Kind.PRODUCER,
@@ -84,10 +81,7 @@ def send_span(topic: str, envelope: Envelope) -> tracing.Span:
 
 
 def with_current_span(envelope: Envelope) -> Envelope:
-    """Returns the envelope with the current span as its trace parent.
-
-    The receiver's span becomes a child of this span.
-    """
+    """Returns the envelope with the current span as the parent of the receiver's span."""
     trace = tracing.current_traceparent()
     return envelope if trace is None else replace(envelope, traceparent=trace)
 
@@ -117,10 +111,7 @@ def _attributes(operation: str, topic: str, envelope: Envelope) -> dict[str, tra
 
 
 def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:
-    """Returns the envelope and the value to send.
-
-    A value over 512 KiB is replaced by a reference to the service's copy.
-    """
+    """Returns the envelope and the value to send. A reference in the envelope replaces a payload over 512 KiB."""
     if len(payload) <= _MAX_EVENT_BYTES:
         return envelope, payload
     path = f"/internal/events/{envelope.id}/payload"
@@ -132,7 +123,7 @@ class PayloadCorrupt(Exception):
 
 
 class PayloadReader:
-    """Reads the payload of an event from the message, or from the service that published the event."""
+    """Reads an event's payload from the message, or from the service that published the event."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch

@@ -1,4 +1,4 @@
-"""Tables in the database of every service: the outbox, the inbox, event sequences and task leases."""
+"""Tables that every service's database has: the outbox, the inbox, event sequences and task leases."""
 
 from types import ModuleType
 

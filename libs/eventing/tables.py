@@ -1,4 +1,4 @@
-"""The purpose, size and retention of the tables' rows, from which docs/operate/data.md is generated."""
+"""The rows of the tables, with their size and retention. docs/operate/data.md is generated from this."""
 
 TABLES = {
     "outbox": {

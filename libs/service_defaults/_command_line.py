@@ -31,8 +31,7 @@ def serve(
 ) -> None:
     """Runs a service in the role given as an argument. If settings are invalid, names the variables and exits with 2.
 
-    ``own_roles`` contains additional roles of this service, each with a function that builds the service for it. The
-    role ``all`` also runs whatever ``build`` registers for them.
+    ``own_roles`` contains additional roles of this service, each with a function that builds the service for the role.
     """
     builders = own_roles or {}
     parser = argparse.ArgumentParser(prog=f"python -m services.{name}")
@@ -60,12 +59,10 @@ def serve(
 
 
 def _tune_garbage_collection() -> None:
-    """Excludes imported objects from all later garbage collections, and makes collections shorter.
+    """Excludes imported objects from garbage collection, and makes collections shorter.
 
-    The 160,000 imported objects live as long as the process, and a collection that includes them pauses it for a tenth
-    of a second. Collections during the imports would take a quarter of the startup time, so a service's main module
-    turns them off. The objects of open requests survive collections: with Python's default threshold, a collection
-    paused a busy gateway for 160 ms. With a fifth of the threshold, collections are more frequent and take 25 ms.
+    A collection that includes the 160,000 imported objects pauses the process for a tenth of a second. With Python's
+    default threshold, a collection paused a busy gateway for 160 ms; with a fifth of the threshold, for 25 ms.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""A service's consumer groups: one for its commands, and one for each use it makes of events."""
+"""A service's consumer groups, for commands and for events."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Member = ConsumerLoop | BatchConsumer[Any]
 
 
 class DeadMemberReaper:
-    """Removes the service's dead processes from the Kafka groups that this process belongs to."""
+    """Removes the service's dead processes from this process's Kafka groups."""
 
     def __init__(self, bus: KafkaBus, presence: Presence) -> None:
         self._groups = bus.groups()
@@ -34,10 +34,7 @@ class DeadMemberReaper:
         presence.on_change(self._woken.set)
 
     def watch(self, group: str) -> None:
-        """Starts watching a group, whose name is given without the prefix.
-
-        Checks the group now, since an earlier process may have left members in it.
-        """
+        """Starts watching a group. Also checks the group now, since an earlier process may have left members."""
         self._watched.append(group)
         self._woken.set()
 
@@ -60,8 +57,7 @@ class DeadMemberReaper:
 class Consumers:
     """This process's members of the service's consumer groups, which are named ``<service>-<purpose>``.
 
-    ``routers`` are keyed by purpose. Each group has a readiness check, which passes once this process has joined the
-    group.
+    Each group has a readiness check, which passes once this process has joined the group.
     """
 
     def __init__(
@@ -81,7 +77,7 @@ class Consumers:
         self._members: list[Member] = []
 
     def add(self, purpose: str, router: Router, *, after: Hook | None = None, linger: bool = False) -> None:
-        """Registers a router for a purpose. The purpose's group is joined once ``after`` has returned."""
+        """Registers a router. Its group is joined once ``after`` has returned."""
         self.routers[purpose] = router
         if after is not None:
             self._conditions[self._group(purpose)] = after
@@ -89,14 +85,11 @@ class Consumers:
             self._lingering.add(purpose)
 
     def add_batches(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
-        """Registers a handler of batches from these topics, in processes with this role."""
+        """Registers a handler of batches in processes with this role."""
         self._batches[purpose] = (handler, topics, role)
 
     def start(self, *, routers: bool, roles: frozenset[str] | None) -> None:
-        """With ``routers``, joins the routers' groups. Also joins the groups of batch handlers with one of these roles.
-
-        If ``roles`` is None, all batch handlers are included.
-        """
+        """Joins the groups of routers, if ``routers`` is set, and of batch handlers with these roles (None for all)."""
         if routers:
             self._members += [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
         self._members += [
@@ -141,7 +134,7 @@ class Consumers:
         return BatchConsumer(self._bus, handler, letters, group=self._group(purpose), topics=topics)
 
     async def _measure(self) -> None:
-        """Measures the groups' lag every few seconds, until cancelled."""
+        """Measures the lag every few seconds until cancelled."""
         while True:
             await asyncio.sleep(_MEASURE_SECONDS)
             for member in self._members:

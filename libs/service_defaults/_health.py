@@ -12,7 +12,7 @@ from libs.service_defaults._release import RELEASE
 
 _CHECK_SECONDS: Final = 3.0
 Check = Callable[[], Awaitable[bool | str]]
-"""Returns True if the check passes. Otherwise, returns what the process is waiting for."""
+"""Returns True if the check passes, or what the process is waiting for."""
 
 
 class Readiness:
@@ -25,7 +25,7 @@ class Readiness:
         self._checks[name] = check
 
     async def results(self) -> dict[str, str]:
-        """Runs the checks. Returns, for each check, ``ok`` or the problem."""
+        """Runs the checks. Returns ``ok`` or the problem, by check."""
         checks = dict(self._checks)
         outcomes = await asyncio.gather(*(self._run(check) for check in checks.values()))
         return dict(zip(checks, outcomes, strict=True))
@@ -43,8 +43,7 @@ class Readiness:
 def health_routes(service: str, readiness: Readiness) -> APIRouter:
     """Returns the HTTP routes for liveness, readiness and metrics.
 
-    The readiness response contains the service's name, so that another program that uses the port isn't mistaken for
-    the service.
+    The readiness response has the service's name, so that another program on the port isn't mistaken for the service.
     """
     router = APIRouter(include_in_schema=False)
 

@@ -1,4 +1,4 @@
-"""The HTTP server of a service. It leaves signals to the service and limits the resources of each connection."""
+"""The HTTP server of a service, with limits on the resources of each connection."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ _log.setLevel(logging.WARNING)
 
 
 class ReaderTimer:
-    """Aborts a connection whose client has stopped reading. Otherwise, the handler would wait forever."""
+    """Aborts a connection whose client has stopped reading, so that the handler doesn't wait forever."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, seconds: float) -> None:
         self._loop = loop
@@ -81,7 +81,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
 
 class HttpServer(uvicorn.Server):
-    """Serves HTTP until ``should_exit`` is set. Signals are handled by the service.
+    """Serves HTTP and ignores signals, which the service handles.
 
     ``mounts`` contains applications by path prefix. ``app`` receives all other requests.
     """
@@ -123,7 +123,7 @@ class HttpServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Returns whether the server is stopping. Set it to stop the server."""
+        """Returns whether the server is stopping. Set this to stop the server."""
         return self._ending.is_set()
 
     @should_exit.setter
@@ -132,10 +132,7 @@ class HttpServer(uvicorn.Server):
             self._ending.set()
 
     async def main_loop(self) -> None:
-        """Replaces uvicorn's main loop, which wakes ten times a second to check the flag and update a date.
-
-        No setting changes that. Uvicorn's loop uses 0.1 % of a core per process, a tenth of what an idle stack uses.
-        """
+        """Replaces uvicorn's main loop, which wakes ten times a second: a tenth of the CPU time of an idle stack."""
         await self.on_tick(0)
         await self._ending.wait()
 
@@ -145,19 +142,16 @@ class HttpServer(uvicorn.Server):
             listener = self.config.bind_socket()
             # A child that outlives this process would keep the port.
             listener.set_inheritable(False)
-            # Connections inherit this limit. By default, the kernel buffers megabytes of a response, and for minutes no
-            # buffer shows whether a slow client is reading.
+            # Connections inherit this limit. By default, the kernel buffers megabytes of a response, which hides for
+            # minutes whether a slow client is reading.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             await self.serve(sockets=[listener])
         except SystemExit:
-            # In a task, uvicorn's SystemExit would end the event loop before the other parts are stopped.
+            # In a task, uvicorn's SystemExit would end the event loop before the service's other parts are stopped.
             return
 
     def stop_accepting(self) -> None:
-        """Stops accepting connections and closes idle ones. The others are closed after their current response.
-
-        Callers then use another process while this one finishes its requests.
-        """
+        """Stops accepting connections, and closes each connection once its current response is complete."""
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
@@ -179,10 +173,8 @@ def _with_mounts(app: ASGIApp, mounts: Mapping[str, ASGIApp]) -> ASGIApp:
 class BoundedConnection(HttpToolsProtocol):
     """Uvicorn's HTTP connection, with limits on the headers and on the time that a client takes.
 
-    Headers over 64 KiB get a 431 response, and a connection that takes over 60 s to send its headers is closed. Uvicorn
-    has no such limits, so anyone could fill the memory with endless headers, even without a key. A connection is
-    aborted if its client doesn't read the response for 60 s; otherwise, it would stay open forever, together with its
-    handler. The write buffer shows whether the client is reading, because the server limits the kernel's buffer.
+    Headers over 64 KiB get a 431 response. A connection is closed if its client takes over 60 s to send the headers, or
+    doesn't read the response for 60 s. Without these limits, clients without a key could fill the memory.
     """
 
     head_seconds: float = _HEAD_SECONDS
@@ -214,11 +206,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._start_head_timer()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Responds to a malformed request with the standard error body, where uvicorn would send plain text."""
+        """Responds with the standard error body, where uvicorn would send plain text."""
         self._refuse("400 Bad Request", InvalidRequest("The request isn't valid HTTP."))
 
     def _refuse(self, status: str, problem: ServiceError) -> None:
-        """Sends the standard error body in response to a request that can't be passed to the application."""
+        """Rejects a request that can't be passed to the application."""
         correlation_id = new_id()
         body = error_body(problem.info(correlation_id))
         head = (
@@ -245,7 +237,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        # A closing connection still needs the timer, since it ends only once the client has read the rest.
+        # A closing connection still needs the timer, since the connection ends only once the client has read the rest.
         if not self.transport.is_closing():
             self.reader_timer.stop()
 

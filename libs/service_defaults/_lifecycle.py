@@ -29,8 +29,7 @@ _CONNECTIONS: Final = 1.0
 class Lifecycle:
     """The life of a service process, from startup to shutdown.
 
-    ``connect`` opens the connections to the required servers, ``drain`` publishes the messages in the outbox, and
-    ``close`` closes the connections.
+    ``connect`` opens connections, ``drain`` publishes the messages in the outbox, and ``close`` closes connections.
     """
 
     def __init__(
@@ -65,36 +64,26 @@ class Lifecycle:
         self._on_start.append(hook)
 
     def on_stop(self, hook: Hook) -> None:
-        """Registers a hook that runs once the consumers have stopped, while HTTP, the database and the bus still work.
+        """Registers a hook that runs once the consumers have stopped, until ``seconds_to_stop`` returns 0.
 
-        The hook is cancelled once ``seconds_to_stop`` returns 0.
+        HTTP, the database and the bus still work meanwhile.
         """
         self._on_stop.append(hook)
 
     def background(self, name: str, run: Hook, *, role: str | None = WORKER) -> None:
-        """Runs a coroutine for as long as the service runs, and restarts it when it ends or fails.
-
-        ``role`` is ``api``, ``worker`` or another role of this service. Processes with other roles don't run it. With
-        ``None``, all processes do.
-        """
+        """Runs ``run`` in processes with this role, or in all processes if ``role`` is None. Restarts it as needed."""
         self._background.append((name, run, role))
 
     def mount(self, prefix: str, app: ASGIApp) -> None:
-        """Passes requests whose path starts with the prefix to this application.
-
-        They bypass the service's own middleware.
-        """
+        """Passes requests whose path starts with ``prefix`` to ``app``, without the service's own middleware."""
         self._mounts[prefix] = app
 
     def seconds_to_stop(self) -> float:
-        """Returns the seconds that remain for all hooks together in the current shutdown."""
+        """Returns the seconds that remain for all hooks of the current shutdown."""
         return self._deadlines.left(_HOOKS) if self._deadlines is not None else 0.0
 
     def stop_accepting(self) -> None:
-        """Stops accepting requests, so that other processes serve them. Call this during a shutdown.
-
-        Running requests continue.
-        """
+        """Stops accepting requests during a shutdown, so that other processes serve them. Running requests continue."""
         if self._server is not None and self._server.started:
             self._server.stop_accepting()
 
@@ -149,8 +138,7 @@ class Lifecycle:
     ) -> None:
         _log.info("service.stopping")
         self._deadlines = deadlines = _StopDeadlines(self._settings.shutdown_grace_seconds)
-        # Consumers stop before HTTP, since waiting callers may look up their outcomes here until the last one is
-        # recorded.
+        # Consumers stop before HTTP, so that waiting callers can still look up the last outcomes.
         await self._consumers.stop(deadlines.left(_CONSUMERS))
         for hook in self._on_stop:
             await deadlines.run("hook", _HOOKS, hook)
@@ -160,7 +148,7 @@ class Lifecycle:
         running = (*tasks, *self._consumers.tasks, serving)
         for task in running:
             task.cancel()
-        # A task that ignores its cancellation is waiting for an unreachable server. The process ends without it.
+        # A task that ignores its cancellation is waiting for an unreachable server. The process doesn't wait for it.
         await deadlines.run("tasks", _TASKS, lambda: asyncio.gather(*running, return_exceptions=True))
         await asyncio.gather(*(deadlines.run("connections", _CONNECTIONS, close) for close in self._close))
         _log.info("service.stopped")
@@ -176,7 +164,7 @@ class Lifecycle:
 
 
 class _StopDeadlines:
-    """The deadlines of a shutdown's phases, within ``seconds`` in total. No phase can use up the time of later ones."""
+    """The deadlines of a shutdown's phases, within ``seconds`` in total."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -184,14 +172,11 @@ class _StopDeadlines:
         self._seconds = seconds
 
     def left(self, phase: float) -> float:
-        """Returns the number of seconds until a phase must end."""
+        """Returns the seconds until a phase must end."""
         return max(0.0, self._began + self._seconds * phase - self._loop.time())
 
     async def run(self, name: str, phase: float, work: Callable[[], Awaitable[object]]) -> None:
-        """Runs the work of a phase until the phase must end.
-
-        Failures are logged, so that the remaining phases still run.
-        """
+        """Runs a phase's work until the phase must end. Logs failures, so that the remaining phases still run."""
         try:
             async with asyncio.timeout(self.left(phase)):
                 await work()

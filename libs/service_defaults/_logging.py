@@ -15,7 +15,7 @@ _MOST_MESSAGES: Final = 1000
 
 
 def configure_logging(*, service: str, level: str, form: str) -> None:
-    """Configures the format of all logs of this process, including those of libraries: ``json`` or ``console``."""
+    """Configures the logs of this process and its libraries. ``form`` is ``json`` or ``console``."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         _with_trace,
@@ -72,7 +72,7 @@ def _keep_first_line_of_psycopg(record: logging.LogRecord) -> bool:
 
 
 class LogThrottle(logging.Filter):
-    """A filter that passes identical messages once per ``seconds``. The next one reports how many were dropped.
+    """A filter that passes identical messages once per ``seconds``. The next message reports how many were dropped.
 
     While the broker is down, aiokafka logs more than a hundred lines a second in each process.
     """

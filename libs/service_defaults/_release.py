@@ -1,4 +1,4 @@
-"""The release of this process. A test compares it with ``pyproject.toml``, which images don't contain."""
+"""The release, as in ``pyproject.toml``, which images don't contain."""
 
 from typing import Final
 

@@ -17,7 +17,7 @@ Hook = Callable[[], Awaitable[None]]
 
 
 def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None]:
-    """Runs ``run`` until cancelled. Restarts it when it fails and, unless ``once`` is true, when it ends."""
+    """Runs ``run`` until cancelled. Restarts it after a failure and, unless ``once`` is true, when it ends."""
 
     def log(problem: Exception, _attempt: int) -> None:
         if is_outage(problem) or is_bus_outage(problem):
@@ -45,10 +45,9 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 
 
 def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Logs the exceptions of tasks that nothing awaits.
+    """Logs the exceptions of tasks that nothing awaits: lost connections in one line, others in asyncio's format.
 
-    When a connection is lost, the Kafka and HTTP clients report the error to their callers and also leave it in a task
-    that nothing awaits. Such errors are logged in one line, and all other exceptions in asyncio's format.
+    The Kafka and HTTP clients leave such tasks, although they also report a lost connection to their callers.
     """
     problem = context.get("exception")
     if isinstance(problem, ConnectionError) or (isinstance(problem, BaseException) and is_bus_outage(problem)):
@@ -58,7 +57,7 @@ def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 
 async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
-    """Runs a startup step, which a shutdown cancels. Returns whether it finished before a shutdown began."""
+    """Runs a startup step, which a shutdown cancels. Returns whether the step finished before a shutdown."""
     stepping = asyncio.ensure_future(step)
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -71,5 +70,5 @@ async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
     finally:
         for task in (stepping, stopping):
             task.cancel()
-        # Cleanup may take a moment. A step that hangs in it is abandoned.
+        # Cleanup may take a moment. A step whose cleanup hangs is abandoned.
         await asyncio.wait({stepping, stopping}, timeout=_CLEAN_UP_SECONDS)

@@ -19,12 +19,12 @@ _log = structlog.get_logger("http")
 
 STATUSES: Final = {kind: entry.status for kind, entry in ERRORS.items()}
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
-# These messages replace the framework's status names.
+# Messages that replace the framework's status names.
 _SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path doesn't accept this method."}
 RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 """The types of errors that have a Retry-After header."""
 CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
-"""RFC 9110 requires a 401 to list schemes. None is registered for keys in headers; this name is common."""
+"""RFC 9110 requires a 401 to list schemes. ``ApiKey`` isn't a registered scheme, but a common name."""
 _DEFAULT_RETRY_SECONDS: Final = 2
 
 
@@ -43,7 +43,7 @@ def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | 
 
 
 def error_body(info: ErrorInfo) -> bytes:
-    """Returns ``{"error": {...}}`` with the correlation ID of the request, unless the error has its own."""
+    """Returns ``{"error": {...}}``. The correlation ID defaults to that of the request."""
     body = info.model_copy(update={"correlation_id": info.correlation_id or current_correlation_id()})
     unused = {name for name in ("details", "correlation_id") if getattr(body, name) is None}
     return b'{"error":' + body.model_dump_json(exclude={"retry_after", *unused}).encode() + b"}"
@@ -79,10 +79,7 @@ async def _http_exception(_request: Request, problem: HTTPException) -> Response
 
 
 class _Unexpected:
-    """Responds to unexpected exceptions.
-
-    It's a middleware, since an ``Exception`` handler would run outside all other middleware.
-    """
+    """Responds to unexpected exceptions. An ``Exception`` handler would run outside all other middleware."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -23,15 +23,14 @@ from libs.tracing import current_correlation_id
 M = TypeVar("M", bound=BaseModel)
 _SKIPPED_SECONDS: Final = 10.0
 DEADLINE_SECONDS: Final = 5.0
-"""The maximum duration of a call. A service that calls other services to serve a request must give them less time."""
+"""The maximum duration of a call. A service that makes further calls to serve the call must give them less time."""
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
-# Signing takes longer than the call itself, so tokens are reused. A reused token stays valid long enough for the call
-# to arrive.
+# Signing takes longer than the call itself, so tokens are reused for the first half of their lifetime.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _JSON: Final = "application/json"
 _CONNECTIONS: Final = {"answers": 200, "streams": 300}
-# These errors mean that the process at the other end has ended or never started. Another one may respond.
+# Errors that mean that the called process has ended or never started. Another process may respond.
 _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 # Quoting leaves these names unchanged.
 _DOTS: Final = re.compile(r"/(\.|%2e){1,2}(?=[/?#]|\Z)", re.IGNORECASE)
@@ -44,29 +43,23 @@ class UpstreamAddresses:
     """Determines the order in which a call tries the addresses of a service.
 
     Calls rotate among the service's processes. A process that timed out is tried last for ten seconds. Then a single
-    call tries it again, and the other calls follow once it has responded.
+    call tries the process again, and all further calls follow once it has responded.
     """
 
     def __init__(self, addresses: dict[str, str], clock: Callable[[], float] = time.monotonic) -> None:
-        """Creates the addresses from the base URLs of each service, separated by commas.
-
-        An empty string means that the service isn't installed.
-        """
+        """``addresses`` has the comma-separated base URLs of each service, or "" if the service isn't installed."""
         self.by_service = {name: [one.strip() for one in urls.split(",")] for name, urls in addresses.items() if urls}
         self._clock = clock
         self._skipped_until: dict[str, float] = {}
         self._calls = 0
 
     def in_order(self, upstream: str) -> list[str]:
-        """Returns the addresses to try, the best one first.
-
-        Raises ``ServiceUnavailable`` if the service isn't installed.
-        """
+        """Returns the addresses, best first. Raises ``ServiceUnavailable`` if the service isn't installed."""
         addresses = self.by_service.get(upstream)
         if not addresses:
             raise ServiceUnavailable(f"This installation has no {upstream} service.")
         if len(addresses) == 1:
-            # Several processes may share the address, so a second try may reach another one.
+            # Several processes may share the address, so a second try may reach another process.
             return addresses * 2
         self._calls += 1
         first = self._calls % len(addresses)
@@ -111,11 +104,10 @@ class UpstreamStream:
 class UpstreamClient:
     """Calls the internal APIs of other services, with a token that it mints on behalf of the caller.
 
-    A service can have several addresses, separated by commas. The next address is tried if a process can't be reached,
-    ends before it has responded, or doesn't respond within half of the remaining time.
+    If a process can't be reached, ends before it has responded, or doesn't respond within half of the remaining time,
+    the next address is tried.
 
-    For a path with a ``.`` or ``..`` segment, it returns 404 without a call, since HTTP clients would resolve the
-    path to another one.
+    A path with a ``.`` or ``..`` segment leads to a 404 without a call, since HTTP clients would change the path.
     """
 
     def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
@@ -141,10 +133,10 @@ class UpstreamClient:
         deadline: float = DEADLINE_SECONDS,
         once: bool = False,
     ) -> UpstreamResponse:
-        """Returns the response of the upstream, whatever its status. Raises ``ServiceUnavailable`` if there's none.
+        """Returns the upstream's response, whatever its status. Raises ``ServiceUnavailable`` if there's none.
 
-        The call must be idempotent unless ``once`` is set. With ``once``, another process is tried only if no
-        connection to the previous one could be opened. ``deadline`` is in seconds, for all attempts together.
+        The call must be idempotent unless ``once`` is set. With ``once``, the next process is tried only if the
+        connection couldn't be opened. ``deadline`` is in seconds, for all attempts together.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -205,10 +197,10 @@ class UpstreamClient:
         body: AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[UpstreamStream]:
-        """Makes a call whose request and response bodies are streamed and of any length.
+        """Makes a call whose request and response bodies are streamed and can have any length.
 
-        Neither can pause for over a minute. The response may start before the request body is complete. Both the call
-        and the iteration over the response's pieces raise ``ServiceUnavailable``.
+        A body can't pause for over a minute. Both the call and the iteration over the response's pieces raise
+        ``ServiceUnavailable``.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -248,14 +240,11 @@ class UpstreamClient:
     async def read(
         self, model: type[M], upstream: str, path: str, identity: Identity, params: dict[str, Any] | None = None
     ) -> M:
-        """Returns the entity at this path. Raises the upstream's error, or ``ServiceUnavailable``."""
+        """Returns the entity at a path. Raises the upstream's error, or ``ServiceUnavailable``."""
         return model.model_validate_json(checked(await self.get(upstream, path, identity, params)))
 
     async def command_state(self, upstream: str, command_id: str, identity: Identity) -> LookUp:
-        """Returns a command's state, as reported by the service that handles it.
-
-        This is the ``ask`` function of a ``CommandSender``.
-        """
+        """Asks a service for a command's state. This is the ``ask`` function of a ``CommandSender``."""
         response = await self.get(upstream, f"{COMMANDS_PATH}/{command_id}", identity)
         if response.status == 200:
             return LookUp(ReplyState.ANSWERED, decode_event(response.body))
@@ -283,7 +272,7 @@ class UpstreamClient:
         now = time.time()
         made, token = self._tokens.get(identity, (0.0, ""))
         if now - made > _TOKEN_REUSED_SECONDS:
-            # Changed keys leave unused tokens. Dropping all is cheap, since each token is minted again on its next use.
+            # Changed keys leave unused tokens. Dropping all tokens is cheap, since used tokens are minted again.
             if len(self._tokens) > 10_000:
                 self._tokens.clear()
             token = self._signer.sign(identity, expires_at=now + _TOKEN_SECONDS)
@@ -291,13 +280,10 @@ class UpstreamClient:
         return token
 
     def _session(self, purpose: str) -> aiohttp.ClientSession:
-        """Returns the client session for a purpose.
-
-        Short calls and streams have separate connections, so that stalled uploads don't block short calls.
-        """
+        """Returns the session for a purpose. Separate sessions keep stalled uploads from blocking short calls."""
         if purpose not in self._sessions:
-            # The session is created lazily, since aiohttp ties it to the running loop. Without decompression, bodies
-            # pass through unchanged with the headers that describe them.
+            # Created lazily, since aiohttp ties a session to the running loop. Bodies aren't decompressed, so that they
+            # still match their headers when they're passed on.
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS[purpose])
             self._sessions[purpose] = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._sessions[purpose]
@@ -308,7 +294,7 @@ def _service(company_id: str) -> Identity:
 
 
 def checked(answer: UpstreamResponse) -> bytes:
-    """Returns the body of a successful response. Raises the error in any other response."""
+    """Returns the body of a successful response, or raises the response's error."""
     if answer.status < 400:
         return answer.body
     raise refusal(answer.status, answer.body)
@@ -317,8 +303,8 @@ def checked(answer: UpstreamResponse) -> bytes:
 def refusal(status: int, body: bytes, *, checks_credential: bool = False) -> ServiceError:
     """Converts an error response to an exception.
 
-    If an upstream rejects the service's own token, one of the two is misconfigured, so the caller gets a 5xx. With
-    ``checks_credential``, the upstream checks the caller's credentials, and its 401 is passed on.
+    A 401 becomes a 5xx, since it means that a service is misconfigured. With ``checks_credential``, the upstream checks
+    the caller's own credentials, so a 401 is passed on.
     """
     if status != 401 or checks_credential:
         try:

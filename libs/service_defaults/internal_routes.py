@@ -20,7 +20,7 @@ FAILURES_PATH: Final = "/internal/failures"
 
 
 async def caller(request: Request) -> Identity:
-    """Returns the identity in the token of an internal call. A FastAPI dependency. Raises ``AuthenticationFailed``."""
+    """A FastAPI dependency that returns the caller's identity. Raises ``AuthenticationFailed``."""
     token = request.headers.get("Authorization", "")
     if not token.startswith(BEARER):
         raise AuthenticationFailed("An internal call needs a service token.")
@@ -36,12 +36,12 @@ Cursor = Annotated[str | None, Query(max_length=1000)]
 
 
 def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRouter:
-    """Returns the routes with which other services look up the commands and events of this one."""
+    """Returns the routes with which other services look up this service's commands and events."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(COMMANDS_PATH + "/{command_id}")
     async def command(command_id: str, identity: Caller) -> Response:
-        """Returns 200 with the recorded outcome, 202 while the command is running, or 404 if it was never accepted."""
+        """Returns 200 with the outcome, 202 while the command is running, or 404 if the command wasn't accepted."""
         outcome = await outbox.outcome(command_id)
         known = (
             await commands.knows(command_id, identity.company_id)
@@ -61,7 +61,7 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
 
     @router.get(FAILURES_PATH)
     async def failures(identity: Caller, correlation_id: str | None = None, limit: Limit = 50) -> Response:
-        """Returns the internal errors that this service's events report, with their causes, newest first."""
+        """Returns the internal errors that events report, with their causes, newest first."""
         if not identity.allows(Scope.INSTALLATION_READ):
             raise PermissionDenied("The credential lacks the scope installation:read.")
         return Response(orjson.dumps(await outbox.failures(correlation_id, limit)), media_type="application/json")
@@ -77,7 +77,7 @@ def _state(outcome: OutboxMessage | None, source: str) -> Response:
 
 
 def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
-    """Returns the route for the amounts that the caller's company has stored in this service, by limit name."""
+    """Returns the route for the amounts that the caller's company has stored, by limit name."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/internal/amounts")
@@ -88,15 +88,12 @@ def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
 
 
 def encode_event(envelope: Envelope, payload: bytes) -> bytes:
-    """Encodes an event as a response body: its headers as a line of JSON, then the payload."""
+    """Encodes an event as a response body: the headers as a line of JSON, then the payload."""
     return orjson.dumps(envelope.attributes()) + b"\n" + payload
 
 
 def encode_events(events: Iterable[Received]) -> bytes:
-    """Encodes several events as two lines each.
-
-    That's unambiguous, since this service's JSON contains no line breaks.
-    """
+    """Encodes several events as two lines each, since encoded JSON contains no line breaks."""
     return b"\n".join(encode_event(event.envelope, event.payload) for event in events)
 
 

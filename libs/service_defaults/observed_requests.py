@@ -1,4 +1,4 @@
-"""Gives every HTTP request a correlation ID, and records metrics and a trace for it by route template."""
+"""Gives every HTTP request a correlation ID, and records metrics and traces by route template."""
 
 from functools import cache
 from time import perf_counter, time_ns
@@ -40,11 +40,10 @@ _UNOBSERVED: Final = ("/health/", "/metrics")
 
 
 class ObservedRequests:
-    """Middleware that assigns a correlation ID to each request, and measures and traces the request.
+    """Middleware that assigns a correlation ID to each request, and measures and traces requests.
 
-    The ID is taken from ``X-Correlation-ID`` or created, and added to the logs and the response. Health probes and
-    Prometheus scrapes aren't measured. With ``public``, the caller's trace is linked and not continued, and
-    ``begin_span`` starts the span.
+    The ID is taken from ``X-Correlation-ID`` or created. Health probes and Prometheus scrapes aren't measured. With
+    ``public``, ``begin_span`` starts a span that is linked to the caller's trace instead of continuing it.
     """
 
     def __init__(self, app: ASGIApp, service: str, *, public: bool = False) -> None:
@@ -128,7 +127,7 @@ def begin_span(scope: Scope) -> None:
 
 
 def _end_span(scope: Scope, route: str, status: int) -> None:
-    """Ends the span of a request. The path and query aren't recorded, since they may contain private names."""
+    """Ends a request's span. The path and query aren't recorded, since they may contain private names."""
     if not tracing.is_on():
         return
     if _SPAN not in scope:

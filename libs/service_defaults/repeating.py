@@ -16,7 +16,7 @@ async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> Non
 
 
 async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyncio.Event, seconds: float) -> None:
-    """Runs ``action`` until cancelled: now, whenever ``woken`` is set, and ``seconds`` after its last run."""
+    """Runs ``action`` until cancelled: now, whenever ``woken`` is set, and ``seconds`` after the last run."""
     while True:
         woken.clear()
         await action()
@@ -28,9 +28,9 @@ async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyn
 async def repeat_while_busy(
     action: Callable[[], Awaitable[int]], idle_seconds: float, *, longest: float = 0.0, full: int = 1
 ) -> None:
-    """Runs ``action``, which returns the amount of work done, until cancelled. Pauses if that's less than ``full``.
+    """Runs ``action`` until cancelled. Pauses if it returns less than ``full``, the amount of work done.
 
-    While there's no work, the pauses grow from ``idle_seconds`` to ``longest``.
+    While ``action`` returns 0, the pauses grow from ``idle_seconds`` to ``longest``.
     """
     pause = idle_seconds
     while True:

@@ -61,11 +61,7 @@ _DATABASE_WAITING: Final = Gauge(
 
 
 class AwaitedSchema:
-    """Waits until another process has run the migrations.
-
-    The database may be ahead of this release: migrations only add to it, and an older release keeps running during a
-    rollout.
-    """
+    """Waits until another process has run the migrations. The database may also be ahead of this release."""
 
     def __init__(self, service: str, migrations: Path) -> None:
         self._service = service
@@ -78,7 +74,7 @@ class AwaitedSchema:
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
-        """Waits until the database has this release's newest revision. Raises IncompatibleSchema and outage errors."""
+        """Waits until the database has this release's newest revision. Raises ``IncompatibleSchema`` and outages."""
         while not await asyncio.to_thread(is_migrated, url, self._migrations):
             if not self._behind:
                 _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")
@@ -92,10 +88,9 @@ class AwaitedSchema:
 class Service:
     """A service with its own database.
 
-    ``commands`` executes messages from ``<name>-commands``, and ``outbox`` stores messages and publishes them on
-    ``<name>-events``. ``follow`` registers reactions to other services' events, and ``http`` serves reads. The role
-    ``api`` runs HTTP and deletes old rows; the role ``worker`` runs the consumers. The outbox, health and metrics run
-    in every role.
+    ``commands`` executes messages from ``<name>-commands``. ``outbox`` stores messages and publishes them on
+    ``<name>-events``. ``http`` serves reads. The role ``api`` deletes old rows, and the role ``worker`` runs the
+    consumers. HTTP and the outbox run in every role.
     """
 
     def __init__(
@@ -140,7 +135,7 @@ class Service:
             connect=self._connect,
             worker=worker,
             drain=self.relay.drain,
-            # Other processes reclaim this one's work as soon as its lock is released.
+            # Other processes reclaim this process's work as soon as its lock is released.
             close=(self.calls.stop, self.producer.stop, self.database.close, self._leave),
         )
         self.on_start, self.on_stop = self.lifecycle.on_start, self.lifecycle.on_stop
@@ -159,44 +154,40 @@ class Service:
         self._measure_stores()
 
     def follow(self, purpose: str, *, linger: bool = False) -> EventRouter:
-        """Returns a router for other services' events. Its consumer group is ``<service>-<purpose>``.
+        """Returns a router for other services' events, with the consumer group ``<service>-<purpose>``.
 
-        With ``linger``, events may arrive up to half a second later. Use this for busy topics with few relevant events.
+        With ``linger``, events may arrive up to half a second later. Use it for busy topics with few relevant events.
         """
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
         self.consumers.add(purpose, router, linger=linger)
         return router
 
     def store_events(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
-        """Passes events to ``handler`` in batches ordered by publication time, in processes with this role.
-
-        The consumer group is ``<service>-<purpose>``.
-        """
+        """Passes events to ``handler`` in batches ordered by publication time, in processes with this role."""
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
-        """Registers rows to delete once they're as old as configured, such as those of entities that have ended.
+        """Registers rows to delete after the configured number of days.
 
-        ``entities`` must list all tables that contain subjects of events, so that the numbers of their events are
-        retained.
+        ``entities`` must list all tables that contain subjects of events, so that the subjects' event numbers are kept.
         """
         for expiry in expiries:
             self.retention.add(expiry, self.settings.tombstone_days)
         self.retention.register_subject_tables(*entities)
 
     def count_amounts(self, amounts: CompanyAmounts) -> None:
-        """Serves the amounts that companies have stored, and merges the rows with their changes."""
+        """Serves the amounts that companies have stored, and merges rows that record changes of the amounts."""
         self.http.include_router(amounts_routes(amounts))
         self.background("amounts.fold", amounts.run, role=API)
 
     def reclaim(self, holders: Holders, seconds: float, *, role: str = WORKER) -> None:
-        """Requeues the work of dead processes as soon as a process dies. Also checks every ``seconds``."""
+        """Requeues a process's work as soon as the process dies. Also checks every ``seconds``."""
         woken, work = asyncio.Event(), ReclaimWork(holders, self.presence.gone)
         self.presence.on_change(woken.set)
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)
 
     def count_waiting(self, waiting: Callable[[], int]) -> None:
-        """Adds a count of work that hasn't asked for a connection yet to the metric of waiting requests."""
+        """Adds a count to the metric of requests that wait for the database."""
         self._waits_for_database.append(waiting)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
@@ -229,7 +220,7 @@ class Service:
         await self._schema.wait(url)
 
     async def _attend(self) -> None:
-        """Acquires this process's liveness lock before the process accepts work."""
+        """Acquires this process's liveness lock."""
         self._attending = supervised("presence", self.presence.run, once=True)
         held = asyncio.create_task(self.presence.held.wait())
         await asyncio.wait({self._attending, held}, timeout=_PRESENT_SECONDS, return_when=asyncio.FIRST_COMPLETED)

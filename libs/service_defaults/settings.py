@@ -12,10 +12,7 @@ _SHORTEST_KEY: Final = 32
 
 
 class ServiceSettings(KafkaSettings):
-    """The settings of a service: installation-wide ones from ``AES_…``, and its own from ``AES_<SERVICE>_…``.
-
-    A subclass sets the latter prefix as ``env_prefix``.
-    """
+    """The installation's settings, from ``AES_…``, and a service's own, from ``AES_<SERVICE>_…`` (``env_prefix``)."""
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
 
@@ -85,7 +82,7 @@ class ServiceSettings(KafkaSettings):
         le=3650,
         description="Days for which deletions are remembered, at least 9 and no fewer than `AES_TIMELINE_DAYS`.",
     )
-    """Must be longer than commands and events are retained, so that a redelivery still finds the tombstone."""
+    """Longer than commands and events are retained, so that a redelivery still finds the tombstone."""
     shutdown_grace_seconds: float = Field(
         10.0, gt=0, le=600, description="Time limit for stopping after SIGTERM. Running work gets three quarters of it."
     )
@@ -105,14 +102,11 @@ class ServiceSettings(KafkaSettings):
         return keys
 
     def signing_keys(self) -> tuple[str, ...]:
-        """Returns the signing keys. The first one signs; signatures by any of them are accepted."""
+        """Returns the signing key, then the accepted keys."""
         return (self.signing_key.get_secret_value(), *_separated(self.accepted_signing_keys))
 
     def addresses(self) -> dict[str, str]:
-        """Returns the base URLs of the internal APIs, by service.
-
-        An empty URL means that the service isn't installed.
-        """
+        """Returns the base URLs of the internal APIs, by service. If a service isn't installed, its URL is empty."""
         return {
             "gateway": self.gateway_url,
             "registry": self.registry_url,
@@ -124,10 +118,7 @@ class ServiceSettings(KafkaSettings):
 
 
 def invalid_settings(settings_type: type[ServiceSettings]) -> dict[str, str]:
-    """Returns an error message for each invalid variable.
-
-    The key is empty for an error whose message names its variables.
-    """
+    """Returns error messages by variable. The key is empty if the message names the variables."""
     try:
         settings_type()
     except ValidationError as problem:

@@ -119,7 +119,7 @@ class FakeDeadLetters:
         await asyncio.sleep(0)
         done = self.replayed.get(topic.name, ReplayOffsets())
         if offset in done:
-            return ReplayOutcome(offset, "It was already replayed.", repeated=True)
+            return ReplayOutcome(offset, "The message was already replayed.", repeated=True)
         if refusal := self.refusals.get((topic.name, offset)):
             return ReplayOutcome(offset, refusal)
         self.replayed[topic.name] = done.with_offset(offset, 0)

@@ -8,8 +8,8 @@ from libs.contracts.timestamps import format_time, parse_time
 
 REPLAY_GROUP: Final = "dead-letter-replay"
 MARK: Final = "dlq_"
-# The inbox retains rows for eight days. Afterwards, a consumer would process the message again. By default, a broker
-# retains committed offsets, which record replays, for at least seven days.
+# The inbox retains rows for eight days, and brokers retain committed offsets, which record replays, for seven days by
+# default. Later, a replay could process a message again.
 MAX_AGE: Final = timedelta(days=7)
 # Brokers limit an offset's metadata to this size by default.
 _MAX_METADATA_LENGTH: Final = 4096
@@ -24,7 +24,7 @@ _SHOWN: Final = frozenset(
 
 @dataclass(frozen=True)
 class DeadLetterTopic:
-    """A dead-letter topic, with its declared name, its source topic, and the consumer that writes to it."""
+    """The dead-letter topic for messages from the topic ``source`` that the service ``consumer`` couldn't process."""
 
     name: str
     source: str
@@ -34,7 +34,6 @@ class DeadLetterTopic:
 @dataclass(frozen=True)
 class DeadLetter:
     offset: int
-    """The offset in the dead-letter topic's only partition."""
     key: str
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
@@ -44,7 +43,7 @@ class DeadLetter:
     """The size of the payload that ``without_payload`` has removed."""
 
     def without_payload(self) -> "DeadLetter":
-        """Returns a copy without the payload, for use in lists."""
+        """Returns a copy without the payload."""
         return replace(self, value=b"", dropped_bytes=len(self.value))
 
     @property
@@ -74,10 +73,7 @@ class DeadLetter:
         return number_in(self.header("dlq_partition")) or 0, number_in(self.header("dlq_offset")) or 0
 
     def is_too_old(self, now: datetime) -> bool:
-        """Returns whether the message is so old that consumers may have deleted its inbox row.
-
-        Without that row, a replay could process the message a second time.
-        """
+        """Returns whether the message's inbox row may be gone, so that a replay could take effect a second time."""
         return now - self._made() > MAX_AGE
 
     def _made(self) -> datetime:
@@ -99,10 +95,7 @@ class DeadLetter:
         }
 
     def as_json(self, replayed: bool) -> dict[str, Any]:
-        """Returns everything except the payload as JSON-ready data.
-
-        Headers that may contain a secret, such as the signed identity, are replaced by their size.
-        """
+        """Returns the message as JSON-ready data, without the payload and the values of headers that may be secret."""
         return {
             **self.summary(replayed),
             "topic": self.header("dlq_topic"),
@@ -115,7 +108,7 @@ class DeadLetter:
 
 
 class MetadataTooLong(Exception):
-    """The replayed offsets don't fit into a commit's metadata, since too many messages between them were skipped."""
+    """The replayed offsets don't fit into a commit's metadata, since too many messages were skipped."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ class ReplayOffsets:
         return offset < self.position or offset in self.beyond
 
     def with_offset(self, offset: int, first: int) -> "ReplayOffsets":
-        """Returns these offsets plus another one. ``first`` is the topic's oldest retained offset."""
+        """Adds an offset. ``first`` is the topic's oldest retained offset."""
         done = {*self.beyond, offset}
         position = max(self.position, first)
         while position in done:
@@ -137,7 +130,7 @@ class ReplayOffsets:
         return ReplayOffsets(position, frozenset(offset for offset in done if offset > position))
 
     def count(self, first: int, end: int) -> int:
-        """Counts the replayed messages from the offset ``first`` up to, but not including, ``end``."""
+        """Counts the replayed messages from the offset ``first`` (inclusive) to ``end`` (exclusive)."""
         before = max(0, min(self.position, end) - first)
         return before + sum(1 for offset in self.beyond if max(first, self.position) <= offset < end)
 
@@ -156,7 +149,7 @@ class ReplayOffsets:
 
     @classmethod
     def read(cls, position: int, metadata: str) -> "ReplayOffsets":
-        """Parses a committed offset and its metadata. The offset -1 means that nothing has been committed."""
+        """Parses a committed offset and its metadata. The offset is -1 if nothing has been committed."""
         beyond: set[int] = set()
         for part in filter(None, metadata.split(",")):
             first, _, last = part.partition("-")

@@ -25,7 +25,7 @@ _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 class ReplayOutcome:
     offset: int
     refusal: str = ""
-    """The reason why the message wasn't replayed. It's empty on success."""
+    """The reason why the message wasn't replayed, or an empty string."""
     repeated: bool = False
     """An earlier replay has already sent the message."""
 
@@ -55,7 +55,7 @@ class Replay:
     async def send(self, offset: int) -> ReplayOutcome:
         """Replays one message. Raises ``NotFound``, or ``Conflict`` if too many earlier messages were skipped."""
         if offset in self._replayed:
-            return ReplayOutcome(offset, "It was already replayed.", repeated=True)
+            return ReplayOutcome(offset, "The message was already replayed.", repeated=True)
         message = await self._session.message(self._topic, offset)
         value, refusal = await self._full_payload(message)
         if not refusal:
@@ -67,14 +67,14 @@ class Replay:
     async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
         """Returns the complete payload of the message, or the reason why the message can't be sent."""
         if message.is_too_old(datetime.now(UTC)):
-            return b"", "It's more than 7 days old, so consumers might process it twice."
+            return b"", "The message is more than 7 days old, so consumers might process it twice."
         if message.original_position is None:
             return message.value, ""
         original = await self._session.record(self._topic.source, *message.original_position)
         if original is None or ("ce_id", (message.header("ce_id") or "").encode()) not in original.headers:
             return (
                 b"",
-                f"Its payload was too large to copy, and {self._topic.source} no longer has it.",
+                f"The message was too large to copy, and {self._topic.source} no longer contains it.",
             )
         return original.value or b"", ""
 
@@ -100,11 +100,7 @@ class Replay:
 async def open_producer(
     connection: KafkaConnection, *, transactional_id: str, client_id: str
 ) -> AsyncIterator[AIOKafkaProducer]:
-    """Opens the producer of a topic's replays.
-
-    Initializing the producer's transactional ID aborts another replay's open transaction, so that the offsets that
-    the other replay has committed can be read.
-    """
+    """Opens the producer of a topic's replays. Aborts the open transaction of any other replay of the topic."""
     producer = AIOKafkaProducer(
         **connection.options(),
         client_id=client_id,

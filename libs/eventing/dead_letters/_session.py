@@ -21,13 +21,13 @@ from libs.retry import RetryPolicy
 
 _SECONDS: Final = 30.0
 _RETRIES: Final = RetryPolicy(first=0.2, longest=0.2)
-# The number of records per read. Each can have 2 MiB, and all of them are in memory at once.
+# The number of records in memory at once. Each can have 2 MiB.
 _BATCH: Final = 10
 
 
 @dataclass(frozen=True)
 class TopicContent:
-    """The offsets in a topic's only partition, from ``first`` up to, but not including, ``end``."""
+    """The offsets in a topic's only partition, from ``first`` (inclusive) to ``end`` (exclusive)."""
 
     first: int
     end: int
@@ -76,7 +76,7 @@ class DeadLetterSession:
         self._client_id = client_id
 
     async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
-        """Returns the content of each of these topics that exists."""
+        """Returns the contents of the topics, except topics that don't exist."""
         existing = set(await self._admin.list_topics())
         partitions = {topic: self.partition(topic.name) for topic in wanted if self.prefix + topic.name in existing}
         if not partitions:
@@ -104,7 +104,7 @@ class DeadLetterSession:
         return _letter(record)
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> list[DeadLetter]:
-        """Returns the messages from ``first`` up to, but not including, ``end``, oldest first and without payloads."""
+        """Returns the messages from ``first`` (inclusive) to ``end`` (exclusive), without payloads, oldest first."""
         partition = self.partition(topic.name)
         self._go_to(partition, first)
         found: list[DeadLetter] = []
@@ -129,10 +129,9 @@ class DeadLetterSession:
         return record if record.offset == offset else None
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Replays a message to its source topic, unless it has already been replayed.
+        """Replays a message, unless it has already been replayed.
 
-        Raises ``ReplayOvertaken`` if another process starts a replay of the topic. In this case, the message isn't
-        sent.
+        Raises ``ReplayOvertaken``, without sending the message, if another process starts a replay of the topic.
         """
         async with self.replaying(topic) as replay:
             return await replay.send(offset)

@@ -39,8 +39,7 @@ class DeadLetters:
         try:
             await (await self._producer.send(topic, record.key, record.value, headers))
         except MessageRefused:
-            # The added headers made the message too large. The original remains available at the position in the
-            # headers.
+            # The added headers made the message too large. They contain the position of the original.
             headers.append(("dlq_omitted_bytes", str(len(record.value)).encode()))
             await (await self._producer.send(topic, record.key, b"", headers))
         metrics.dead_letters(self._consumer, record.topic).inc()

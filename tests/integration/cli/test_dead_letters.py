@@ -122,7 +122,7 @@ def test_letters_are_listed_shown_and_replayed_once(address: BusAddress) -> None
     assert "7 days" in rest[1]["reason"]
     assert waiting() == 1
     again = run("replay", DLQ, "--offset", "0", "--offset", "2", "--yes", code=1)["letters"]
-    assert {one["reason"] for one in again} == {"It was already replayed."}
+    assert {one["reason"] for one in again} == {"The message was already replayed."}
 
     replayed = asyncio.run(in_topic(address))
     assert sorted(dict(found.headers)["ce_id"] for found in replayed) == [b"e0", b"e2", b"e3"]

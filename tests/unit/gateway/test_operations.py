@@ -324,9 +324,9 @@ async def test_an_operator_replays_letters_of_any_company(public: Gateway, opera
 
 async def test_a_letter_that_has_to_stay_is_a_conflict_that_says_why(public: Gateway, operator: Caller) -> None:
     letter = public.dead_letters.add()
-    public.dead_letters.refusals[(EVENTS, 0)] = "It is more than 7 days old."
+    public.dead_letters.refusals[(EVENTS, 0)] = "The message is more than 7 days old."
 
-    assert (await operator.post(f"{LETTERS}{letter}/replay/", 409))["message"] == "It is more than 7 days old."
+    assert (await operator.post(f"{LETTERS}{letter}/replay/", 409))["message"] == "The message is more than 7 days old."
     assert (await operator.get(LETTERS))["dead_letters"][0]["replayed"] is False
 
 
