@@ -128,7 +128,7 @@ class _Reader:
         )
 
     async def _watch(self) -> None:
-        """Returns once the client has stopped fetching although the brokers respond. It must then be replaced."""
+        """Returns once the client has stopped fetching although the brokers respond. Replace the client then."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             before, self._last_polls = self._last_polls, self._polls()
