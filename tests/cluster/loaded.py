@@ -74,4 +74,4 @@ def _left_over(installation: Installation) -> list[str]:
             return [f"{waiting:g} events wait in outboxes"]
         time.sleep(1)
     letters = sum(installation.metric(name, "aes_dead_letters_total") for name in deployments)
-    return [f"{letters:g} dead letters"] if letters else []
+    return [f"{letters:g} dead-lettered messages"] if letters else []

@@ -140,7 +140,7 @@ async def roll(target: Target, plan: Plan, say: Say) -> Outcome:
         for service, process in processes:
             await spread.before_end_of(service, process)
         if spread.letters:
-            outcome.problems.append(f"{spread.letters:g} dead letters")
+            outcome.problems.append(f"{spread.letters:g} dead-lettered messages")
         outcome.problems += [f"{process} did nothing" for process in spread.idle(processes)]
         outcome.problems += await problems(load, target.kafka, killed=plan.kills)
         outcome.problems += await errors_of_the_service(client)

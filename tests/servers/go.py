@@ -26,7 +26,7 @@ def cached(program: GoProgram) -> Path:
 
 def reason_to_skip(program: GoProgram) -> str:
     if shutil.which("go") is None:
-        return f"{program} has to be built, and Go is not installed"
+        return f"{program} must be built, but Go isn't installed"
     return f"{program} has not been built: `{BUILD_COMMAND}` or `./aes test --all` builds it"
 
 
