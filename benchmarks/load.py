@@ -1,7 +1,7 @@
 """The load generator: `python -m benchmarks.load`. A separate process, so that its CPU time is counted separately.
 
-Reads jobs as lines from stdin. For each job, prepares it, prints `{"ready": true}`, waits for a line, and prints the
-outcome or `{"error": "…"}`.
+Reads jobs as lines from stdin. For each job, prepares it, prints `{"ready": true}`, waits for a line, runs the job, and
+prints the outcome. After a failure, prints `{"error": "…"}`.
 """
 
 import asyncio

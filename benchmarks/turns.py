@@ -73,7 +73,7 @@ class LoadGenerator:
             yield cls(process, children)
 
     async def prepare(self, job: Job) -> None:
-        """Prepares a job's measured phase."""
+        """Warms up the system, and creates the job's sessions unless the job measures that."""
         await self._ask(orjson.dumps(asdict(job)))
 
     async def run(self) -> Outcome:

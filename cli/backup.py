@@ -159,7 +159,7 @@ async def _copied(
                 async with aclosing(await source.open(key)) as pieces:
                     written = await target.put(key, pieces)
             except ObjectMissing:
-                # Deleted in the meantime. The object's row is deleted, too.
+                # Deleted in the meantime. The object's row is or will be deleted, too.
                 return
         found[key] = written
         count()

@@ -95,7 +95,10 @@ def bus_address() -> BusAddress:
 
 
 def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
-    """Returns Kafka's address from the AES_KAFKA_… variables, or None without them. Raises StackError for an error."""
+    """Returns Kafka's address from the AES_KAFKA_… variables, or None if they aren't set.
+
+    Raises StackError if they're invalid.
+    """
     if not environment.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
         return None
     try:

@@ -127,9 +127,9 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
 
 
 def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
-    """Returns the replication that topics should have, or None for fewer than three brokers and no variables.
+    """Returns the replication that topics should have, or None if a single broker is enough.
 
-    Raises ValueError if a variable is invalid.
+    By default, that's three replicas for three or more brokers. Raises ValueError if a variable is invalid.
     """
     factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
     in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")

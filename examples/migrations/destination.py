@@ -86,7 +86,7 @@ def newest(messages: Sequence[Json]) -> list[Json]:
 
 
 def answered(messages: Sequence[Json]) -> list[Json]:
-    """Returns the messages without calls that have no result, and results that have no call. Models reject those."""
+    """Removes tool calls without a result and results without a call, which models reject."""
     results = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     called: set[str] = set()
     kept: list[Json] = []

@@ -49,9 +49,10 @@ class UploadKey:
 async def repeated(
     connection: Connection, key: UploadKey, files: Sequence[ReceivedFile], ids: Sequence[str]
 ) -> list[str] | None:
-    """Returns the IDs that an earlier upload with this key created. If there was none, records ``ids``.
+    """Returns the IDs that an earlier upload with this key created.
 
-    Waits for a concurrent upload to commit. Raises ``ValidationFailed`` if the earlier upload contained other files.
+    If there was none, records ``ids`` and returns None. Waits for a concurrent upload to commit. Raises
+    ``ValidationFailed`` if the earlier upload contained other files.
     """
     content_hash = sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
     place = (key.scope, key.user_id, key.key)

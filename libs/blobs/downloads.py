@@ -78,7 +78,7 @@ def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
 
 
 def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]:
-    """Returns headers that describe the content, and prevent browsers from sniffing or running it."""
+    """Returns all headers but ``Content-Type``. They prevent browsers from sniffing or running the content."""
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": want.etag,

@@ -121,7 +121,7 @@ async def _events(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[An
 def _file_name(segment: MultipartSegment) -> str:
     if segment.name != FIELD:
         name = (segment.name or "")[:100]
-        raise _invalid(name, "extra_forbidden", "there is no such field", f"send files in fields named '{FIELD}'")
+        raise _invalid(name, "extra_forbidden", "isn't a known field", f"send files in fields named '{FIELD}'")
     if not segment.filename:
         raise _invalid(FIELD, "file_name_missing", "must be a file", 'add filename="…" to the part')
     return _given_name(segment)

@@ -202,7 +202,7 @@ class MessageContext:
     """The attributes that all messages of a unit of work share.
 
     ``causation_id`` is the ID of the command or event that started the work. ``traceparent`` defaults to the current
-    trace. If ``owner_id`` is None, everyone in the company can see the events.
+    trace. ``owner_id`` is the user who can see the events, or None if everyone in the company can.
     """
 
     company_id: str

@@ -12,7 +12,7 @@ class RecordedEvent:
 
     ``position`` numbers the company's events without gaps; 0 means that the event isn't numbered yet. ``type`` is the
     public name, such as ``turn.completed``. ``version`` is the payload's version. ``data`` is the payload as published.
-    If ``owner_id`` is None, everyone in the company can see the event.
+    ``owner_id`` is the user who can see the event, or None if everyone in the company can.
     """
 
     position: int = 0

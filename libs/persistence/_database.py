@@ -96,7 +96,7 @@ class Database:
             await connection.execute("SELECT 1")
 
     async def execute(self, statement: str, parameters: Parameters = None) -> list[Any]:
-        """Executes a statement in autocommit mode."""
+        """Executes a statement in autocommit mode. Returns the rows, if any."""
         async with self.connection() as connection:
             cursor = await connection.execute(statement, parameters)
             return await cursor.fetchall() if cursor.description else []

@@ -148,7 +148,7 @@ class DeadLetterDetail(DeadLetter):
 
 
 class ReplayResult(BaseModel):
-    """A replayed message. If ``repeated`` is true, an earlier request had already replayed the message."""
+    """A replayed message. If ``repeated`` is true, an earlier request replayed it, and this one sent nothing."""
 
     dead_letter: DeadLetter
     repeated: bool

@@ -88,7 +88,7 @@ class SessionHandle(operations.Sessions[R]):
 
         Raises an ``ApiError``, such as ``ModelError``, if the turn fails. Raises ``ActionRequired`` if the turn waits
         for an action that ``tools`` and ``approve`` can't resolve, or an earlier turn waits for an action. Raises
-        ``TimeLimitReached`` after ``timeout`` seconds. After these two errors, the turn continues.
+        ``TimeLimitReached`` after ``timeout`` seconds. After the last two errors, the turn continues.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
