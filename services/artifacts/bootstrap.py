@@ -115,7 +115,7 @@ def _follow(service: Service, wake_deleted: Wake) -> None:
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
-    """Returns a function that starts the store, but waits at most two seconds, so that an outage doesn't block it."""
+    """Returns a function that starts the store. An outage blocks startup for at most two seconds."""
     waiting: set[asyncio.Task[None]] = set()
 
     async def until_started() -> None:

@@ -20,7 +20,7 @@ class CollectionNotFound(NotFound):
 class Content:
     """Totals across a collection's files.
 
-    ``total_size`` is in bytes. ``begun`` is set if parsing has started since the collection's files changed.
+    ``total_size`` is in bytes. ``begun`` is set if parsing is running, or has ended since the files changed.
     """
 
     files: int = 0

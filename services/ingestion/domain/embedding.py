@@ -47,5 +47,5 @@ class Embedders(Protocol):
     async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
         """Returns the embedding model. If ``dimensions`` is None, the model's default applies.
 
-        Raises ``EmbeddingRefused`` if the provider, model or dimensions aren't supported.
+        Raises ``EmbeddingRefused`` if the provider, model or dimensions aren't supported, and ``EmbeddingUnavailable``.
         """

@@ -21,7 +21,7 @@ class Unparsable(Exception):
 
 
 class DocumentReader(Protocol):
-    """Parses files and cuts them into chunks. Every method raises ``Unparsable``.
+    """Parses files and cuts them into chunks. Companies take turns. Every method raises ``Unparsable``.
 
     `source` identifies the content in chunk IDs. With `index`, chunks may include vectors and terms for the index.
     """

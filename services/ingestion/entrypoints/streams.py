@@ -1,6 +1,6 @@
 """The Faust application that handles the messages of ``ingestion-work``.
 
-Faust may commit past a message in progress. This is harmless, because finished work is recorded in the database.
+Faust may commit past a message in progress. This is harmless: work that isn't finished in the database is sent again.
 """
 
 import asyncio

@@ -100,7 +100,7 @@ class InspectIndexes:
         return len(confirmed)
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
-        """Returns the indexes to count now, each once an hour. A restored engine may lack chunks."""
+        """Returns the indexes to count now, each at most once an hour. A restored engine may lack chunks."""
         now = self._clock()
         due = [
             index

@@ -26,7 +26,7 @@ def slug(name: str) -> str:
 def candidates(name: str) -> Iterator[str]:
     """Yields possible keys for a new agent: the slug of its name with random suffixes.
 
-    A suffix only after a collision would reveal that another company uses the slug (docs/decisions/0008).
+    Adding a suffix only after a collision would reveal that another company uses the slug (docs/decisions/0008).
     """
     base = slug(name)
     while True:

@@ -198,7 +198,7 @@ _CHECKS: Final[Mapping[Callable[[AgentConfiguration, World], Iterator[Finding]],
     _output_schema: frozenset({"output_schema"}),
     _knowledge_bases: frozenset({"knowledge_bases"}),
 }
-"""The parts of a configuration that each check reads."""
+"""The parts of a configuration that trigger each check."""
 RUNTIME_PARTS: Final = _CHECKS[_runtime]
 TOOL_PARTS: Final = _CHECKS[_use_of_tools] | _CHECKS[_tool_policies]
 

@@ -125,7 +125,7 @@ class Toolsets:
             async with self.permits.acquire(caller.company_id):
                 offered = await self.runtime.discover(connected, caller)
         except QueueFull as full:
-            message = f"Your company already has {full.waiting} toolset changes in progress. Try again later."
+            message = f"Your company already has {full.waiting} toolset changes waiting. Try again later."
             raise RateLimited(message, retry_after=5) from None
         unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
         reject([*offer_errors(offered.tools), *unknown])

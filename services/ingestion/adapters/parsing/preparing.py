@@ -20,7 +20,7 @@ Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Returns what the parsing process should compute, or None. The process has no keys for embedding servers."""
+    """Returns what the parsing process should compute, or None. The process can't call embedding servers."""
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None

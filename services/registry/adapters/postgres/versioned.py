@@ -74,7 +74,7 @@ async def lock_company(connection: Connection, table: str, company_id: str) -> N
 
 
 async def require_room(connection: Connection, table: str, company_id: str, most: int) -> None:
-    """Raises ``Conflict`` if the company has more than ``most`` rows, including the new one.
+    """Raises ``Conflict`` if the company has more than ``most`` undeleted rows, including the new one.
 
     The caller must have called ``lock_company``.
     """

@@ -110,7 +110,7 @@ async def _alone(connection: Connection, index: Index) -> None:
 
 
 async def recompute_weights(connection: Connection, index: Index, average_length: float) -> None:
-    """Recomputes the weights of a few hundred chunks at a time. Skips chunks whose weights would hardly change."""
+    """Recomputes weights that would change noticeably. Commits after every few hundred chunks."""
     file_id, chunk_id = "", ""
     select = SQL(
         """
