@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Model(BaseModel):
     """The base class of responses. Fields that a newer service adds are kept as attributes."""
 
-    # Models are built on first use: a program needs few of them, and starts faster without the others.
+    # Models are built on first use, so that programs start faster.
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=(), defer_build=True)
 
 
@@ -200,7 +200,7 @@ class AvailableCollections(Model):
 
 
 class BlockedBy(Model):
-    """The waiting turn that blocks a queued one, and the actions that it requires."""
+    """A waiting turn that blocks a queued turn, and the open actions of the waiting turn."""
 
     turn_id: str
     required_actions: list[RequiredAction] = []
@@ -253,7 +253,7 @@ class CallToolReply(Model):
 
 
 class Citation(Model):
-    """A citation: a passage that supports the reply."""
+    """A passage that supports the reply."""
 
     knowledge_base_id: str | None = None
     knowledge_base_name: str | None = None
@@ -289,10 +289,7 @@ class Collection(Model):
 
 
 class CollectionFilesReply(Model):
-    """The results by file. ``added`` and ``failed`` are counts.
-
-    Files that are already in the collection count as neither.
-    """
+    """The result for each file. ``added`` and ``failed`` don't count files that were already in the collection."""
 
     success: bool
     added: int
@@ -364,7 +361,7 @@ class DatasourceSnapshot(Model):
 
 
 class DeadLetter(Model):
-    """A message that its consumer couldn't process. ``replayed`` is true once it has been sent again."""
+    """A message that a consumer couldn't process. ``replayed`` is true once the message has been sent again."""
 
     id: str
     topic: str
@@ -428,7 +425,7 @@ class DeadLetterList(Model):
 class DeadLetterPayload(Model):
     """The payload of a dead-lettered message. ``value`` is JSON without secrets.
 
-    If it's hidden, ``value`` is ``null`` and ``note`` explains why.
+    If the payload is hidden, ``value`` is ``null`` and ``note`` explains why.
     """
 
     value: Any
@@ -465,7 +462,7 @@ class ErrorDetail(Model):
 
 
 class ErrorInfo(Model):
-    """The description of an error: the ``error`` object in HTTP responses and in ``….rejected`` events."""
+    """An error in an HTTP response or an event."""
 
     type: ErrorKind
     message: str
@@ -485,7 +482,7 @@ class ExceededBudget(Model):
 
 
 class ExceededLimit(Model):
-    """A company limit that was reached, named as in `GET /me/`, and the current use."""
+    """A company limit that was reached. `GET /me/` lists all limits by ``name``."""
 
     name: str
     limit: int
@@ -703,7 +700,7 @@ class KnowledgeBaseState(Model):
 class LimitOfCompany(Model):
     """A company limit. `limit` is `null` if there's no limit.
 
-    `used` is `null` while the service that counts it is unavailable.
+    `used` is `null` while the service that counts the usage is unavailable.
     """
 
     limit: int | None
@@ -753,7 +750,7 @@ class Me(Model):
 class Message(Model):
     """A message in the session's history. ``content`` is the combined text of ``content_blocks``.
 
-    In imported histories, a message with the role ``tool`` is the result of a tool call; its ``content`` is the output.
+    In imported histories, the ``content`` of a message with the role ``tool`` is a tool call's output.
     """
 
     id: str
@@ -765,7 +762,7 @@ class Message(Model):
 
 
 class OpenAction(Model):
-    """An open action in ``GET /actions/``, with the turn that is waiting for it."""
+    """An open action, with the turn that is waiting for it."""
 
     action_id: str
     kind: OpenActionKind
@@ -854,17 +851,14 @@ class PlatformCopy(Model):
 
 
 class ReplayResult(Model):
-    """A replayed message.
-
-    If ``repeated`` is true, the message had already been replayed, and this request sent nothing.
-    """
+    """A replayed message. If ``repeated`` is true, an earlier request replayed it, and this one sent nothing."""
 
     dead_letter: DeadLetter
     repeated: bool
 
 
 class Replica(Model):
-    """A process of a service. ``reason`` is what it's waiting for, or why it couldn't be queried."""
+    """A process of a service. ``reason`` says what the process is waiting for, or why it couldn't be queried."""
 
     address: str
     status: ReplicaStatus
@@ -1040,8 +1034,8 @@ class ToolCallFailed(Model):
 class ToolCallRecord(Model):
     """A tool call of a turn.
 
-    ``status`` is ``completed``, ``failed``, ``unknown`` (its outcome was lost in a crash), or ``requested`` (the turn
-    ended with this call, for the caller to run).
+    ``status`` is ``completed``, ``failed``, ``unknown`` (a crash lost the outcome), or ``requested`` (the turn ended
+    with this call, for the caller to run).
     """
 
     id: str
@@ -1115,8 +1109,8 @@ class Turn(Model):
 class TurnAccepted(Model):
     """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
 
-    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that this one
-    is queued behind, if any.
+    If the turn is waiting, ``required_actions`` are its open actions. If the turn is queued behind a waiting turn,
+    ``blocked_by`` is the waiting turn.
     """
 
     success: bool = True
@@ -1242,9 +1236,9 @@ class UploadedFiles(Model):
 
 
 class Usage(Model):
-    """A turn's usage. ``seconds`` is the time that the turn was running, excluding time spent waiting.
+    """A turn's usage. ``seconds`` is how long the turn ran, excluding the time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ran. It's ``null`` if the model has no price.
+    ``cost`` is an exact decimal at the model's price when the turn ran, or ``null`` if the model has no price.
     """
 
     input_tokens: int = 0
@@ -1309,8 +1303,7 @@ class ValidationReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. If it's ``company_wide``, it also receives events of all users' private sessions, because its creator
-    can see them.
+    """A webhook. If ``company_wide``, it also receives the events of all users' private sessions.
 
     ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """
@@ -1380,9 +1373,9 @@ class BulkBody(TypedDict, total=False):
 
 
 class BulkParameters(TypedDict, total=False):
-    """Parameters of a bulk operation. ``update_tags`` requires ``tags``, which replace all tags of the files.
+    """Parameters of a bulk operation: ``tags`` for ``update_tags``, ``status`` for ``change_status``.
 
-    ``change_status`` requires ``status``.
+    ``tags`` replace all tags of the files.
     """
 
     tags: list[str] | None
@@ -1619,8 +1612,7 @@ class ForkSessionBody(TypedDict, total=False):
 class GivenMessage(TypedDict, total=False):
     """A message in an imported conversation.
 
-    An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
-    ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message contains the result of the call ``tool_call_id``.
     """
 
     role: Required[Literal["user", "assistant", "tool"]]
@@ -1919,7 +1911,7 @@ class UpdateAgentBody(TypedDict, total=False):
 class UpdateBudgetBody(TypedDict, total=False):
     """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values.
 
-    Setting ``cost`` clears ``tokens`` and vice versa.
+    Setting ``cost`` clears ``tokens``, and vice versa.
     """
 
     description: str | None

@@ -91,7 +91,7 @@ class Actions(Resource[R]):
     ) -> Emitting[schemas.OpenAction]:
         """List the open actions.
 
-        Lists the open actions of your sessions, or of the whole company with a `company:…` scope.
+        Lists your sessions' open actions. With a `company:…` scope, lists the whole company's open actions.
 
         Requires the scope `sessions:read`.
         """
@@ -244,7 +244,7 @@ class Artifacts(Resource[R]):
     def url(self, artifact_id: str) -> Request[schemas.ArtifactUrl]:
         """Get a fresh download link.
 
-        Until the link expires, anyone who has it can download the file without a credential.
+        Until the link expires, anyone with the link can download the file without a credential.
 
         Requires the scope `artifacts:read`.
         """
@@ -494,7 +494,7 @@ class Collections(Resource[R]):
     def get(self, collection_id: str) -> Request[schemas.Collection]:
         """Get a collection.
 
-        `status` and `progress` describe the parsing of its files.
+        `status` and `progress` describe the parsing of the collection's files.
 
         Requires the scope `files:read`.
         """
@@ -725,7 +725,7 @@ class Toolsets(Resource[R]):
     def get(self, name: str) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Get a toolset.
 
-        Includes the OpenAPI document, if any. Lists and responses to changes omit it.
+        Includes the OpenAPI document, if any. Lists and responses to changes omit the document.
 
         Requires the scope `toolsets:read`.
         """
@@ -757,7 +757,7 @@ class Toolsets(Resource[R]):
     def delete(self, name: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a toolset.
 
-        Agents that reference its tools continue without them. Their turns report this in `warnings`.
+        Agents that reference the toolset continue without its tools. Their turns report this in `warnings`.
 
         Requires the scope `toolsets:write`.
         """
@@ -833,7 +833,7 @@ class Secrets(Resource[R]):
     def delete(self, name: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a secret.
 
-        Tool calls whose headers reference it will fail.
+        Tool calls whose headers reference the secret will fail.
 
         Requires the scope `secrets:write`.
         """
@@ -845,7 +845,7 @@ class ApiKeys(Resource[R]):
     def list(self) -> Emitting[schemas.Key]:
         """List API keys.
 
-        Lists your own keys, or all of the company's with a `company:…` scope. Secrets aren't included.
+        Lists your keys. With a `company:…` scope, lists all company keys. Secrets aren't included.
 
         Requires the scope `keys:read`.
         """
@@ -921,7 +921,7 @@ class Connections(Resource[R]):
     def list(self) -> Emitting[schemas.Connection]:
         """List connections.
 
-        Lists your own connections, or all of the company's with a `company:…` scope.
+        Lists your connections. With a `company:…` scope, lists all company connections.
 
         Requires the scope `keys:read`.
         """
@@ -955,9 +955,9 @@ class Webhooks(Resource[R]):
     ) -> Request[schemas.IssuedWebhookReply]:
         """Create a webhook.
 
-        Sends new events of the given `event_types` to the `url`, if you have access to them. Requests are signed
-        according to [Standard Webhooks](https://www.standardwebhooks.com). The secret is returned only once and
-        stored encrypted.
+        Sends new events of the given `event_types` to the `url`, if you have access to the events. Requests are
+        signed according to [Standard Webhooks](https://www.standardwebhooks.com). The secret is returned only once
+        and stored encrypted.
 
         Requires the scope `webhooks:write`.
         """
@@ -967,7 +967,7 @@ class Webhooks(Resource[R]):
     def list(self) -> Emitting[schemas.Webhook]:
         """List webhooks.
 
-        Lists your own webhooks, or all of the company's with a `company:…` scope. Secrets aren't included.
+        Lists your webhooks. With a `company:…` scope, lists all company webhooks. Secrets aren't included.
 
         Requires the scope `webhooks:read`.
         """
@@ -1037,7 +1037,7 @@ class Webhooks(Resource[R]):
     def deliveries(self, webhook_id: str) -> Emitting[schemas.Delivery]:
         """List deliveries.
 
-        Deliveries are kept for a week, and pending ones for longer.
+        Deliveries are kept for a week, and pending deliveries for longer.
 
         Requires the scope `webhooks:read`.
         """
@@ -1051,7 +1051,7 @@ class Webhooks(Resource[R]):
     ) -> Request[schemas.Delivery]:
         """Deliver an event again.
 
-        The event is sent immediately, with the same `webhook-id`, and retried like a new one.
+        The event is sent immediately, with the same `webhook-id`, and retried like a new event.
 
         Requires the scope `webhooks:write`.
         """
@@ -1147,7 +1147,7 @@ class Operations(Resource[R]):
     def services(self) -> Request[schemas.ServiceStates]:
         """Get the services' health.
 
-        With `installation:read`, lists every replica that the gateway knows about, each with its unavailable
+        With `installation:read`, lists all replicas that the gateway knows about, and their unavailable
         dependencies. With a `company:…` scope, returns a summary by service. A replica that doesn't respond within
         four seconds is `unreachable`. Responses are cached for two seconds.
         """
@@ -1168,7 +1168,8 @@ class Operations(Resource[R]):
         """List internal errors.
 
         Lists turns, ingestions and commands that ended with `internal_error`, with the type and location of the
-        underlying exception. The exception's message isn't stored. Returns the latest 100 from the last eight days.
+        underlying exception. The exception's message isn't stored. Returns the latest 100 failures, from the last
+        eight days.
 
         Requires the scope `installation:read`.
         """
@@ -1221,8 +1222,8 @@ class DeadLetters(Resource[R]):
     def get(self, dead_letter_id: str) -> Request[schemas.DeadLetterDetail]:
         """Get a dead-lettered message.
 
-        Includes headers and payload. Signed identities, likely secrets and payloads other than JSON are hidden.
-        Requires `installation:read`, or a `company:…` scope for your company's messages.
+        Includes the headers and payload. Hides the caller's signed identity, likely secrets, and payloads other
+        than JSON. Requires `installation:read`, or a `company:…` scope for your company's messages.
         """
         return Request(
             "GET", path_of("/operations/dead-letters/{dead_letter_id}/", dead_letter_id), one(schemas.DeadLetterDetail)
@@ -1232,7 +1233,7 @@ class DeadLetters(Resource[R]):
     def replay(self, dead_letter_id: str) -> Request[schemas.ReplayResult]:
         """Replay a dead-lettered message.
 
-        Sends the unchanged message to its original topic. Consumers that have already processed it skip it. A
+        Sends the unchanged message to its original topic. Consumers skip messages that they've already processed. A
         message can be replayed once. Further requests send nothing and return `repeated: true`. Replaying a message
         that is more than seven days old returns 409. Requires `installation:write`, or `company:write` for your
         company's messages. After a 503, the message may have been sent. Retrying is safe.
