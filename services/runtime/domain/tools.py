@@ -95,7 +95,7 @@ LONGEST_RESULT: Final = 20_000
 
 
 def cut_result(text: str, longest: int = LONGEST_RESULT, *, cut: bool = False) -> str:
-    """Cuts a result to ``longest`` characters, and appends the full length unless the text was already `cut`."""
+    """Cuts a result to ``longest`` characters and notes the full length, which is unknown if it was already `cut`."""
     # PostgreSQL can't store NUL or unpaired surrogates in text, and the model must see the text that is stored.
     text = without_half_pairs(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     if cut:

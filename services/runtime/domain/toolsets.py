@@ -98,7 +98,7 @@ class ToolsetCatalogue(Protocol):
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        """Returns the company's existing toolsets, in the versions ``versions`` or else in the newest one.
+        """Returns the existing toolsets in the order of `names`, in the version in `versions` or else the newest.
 
         The same version is always the same object, so that derived values can be cached. Raises ServiceUnavailable.
         """

@@ -168,7 +168,7 @@ class OpenAICompatible:
             except ModelFailed as failure:
                 if not _is_about_format(failure):
                     raise
-                # Some models and schemas aren't supported. Retry with the schema in the prompt.
+                # Not every model and schema can have a response format. Retry with the schema in the prompt.
         return await self._send(encode_request(request, name, stream=stream), on_text)
 
     async def _send(self, body: bytes, on_text: OnText | None) -> ModelAnswer:

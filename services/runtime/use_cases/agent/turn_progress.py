@@ -68,7 +68,7 @@ class Output:
 
 
 async def read_output(schema: JsonObject, text: str) -> Output:
-    """Parses and validates the answer's JSON, without a code fence. Raises ValidationFailed for an invalid schema."""
+    """Parses and validates the answer's JSON, ignoring a code fence. Raises ValidationFailed for an invalid schema."""
     try:
         compiled = compile_schema(schema)
     except SchemaInvalid as problem:

@@ -24,7 +24,7 @@ def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) ->
     """Returns the tools with the agent's policies applied.
 
     A policy applies to tools by name or by a pattern such as `tickets.*`. Each setting comes from the most specific
-    policy: an exact name first, then the pattern with the most literal characters.
+    policy that has it: an exact name first, then the pattern with the most literal characters.
     """
     if not policies:
         return list(tools)

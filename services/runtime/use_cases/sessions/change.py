@@ -54,7 +54,7 @@ class ChangeSession:
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 
     async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
-        """Sets metadata or the agent. Raises NotFound, or Conflict if the session already has an agent or turns."""
+        """Sets metadata or the agent. Raises NotFound, or Conflict for a new agent if there's an agent or turns."""
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if command.metadata is not None:

@@ -35,7 +35,7 @@ class DeleteSession:
             self.on_running()
 
     async def finish(self, session_id: str) -> bool:
-        """Deletes a session that is marked for deletion. Returns False if a turn is still being executed."""
+        """Deletes a session that is marked for deletion, unless a turn is executing. Returns whether it was deleted."""
         async with self.begin() as transaction:
             writer = self.open_writer(transaction)
             context = await writer.deletion(session_id)

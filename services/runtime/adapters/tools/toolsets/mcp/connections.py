@@ -109,7 +109,7 @@ class McpConnections:
 
     @asynccontextmanager
     async def use(self, key: Hashable, connect: Callable[[], McpConnection]) -> AsyncIterator[McpConnection]:
-        """Yields the connection for `key`, created if necessary. Raises ToolFailed if all connections are in use."""
+        """Yields the connection for `key`, created if necessary. Raises ToolFailed if the pool is full and in use."""
         entry = self._entry(key, connect)
         entry.users += 1
         try:

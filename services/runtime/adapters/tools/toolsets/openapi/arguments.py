@@ -38,7 +38,7 @@ _COMPOSED: Final = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties",
 
 @dataclass(slots=True)
 class Arguments:
-    """Collects one operation's arguments. `headers` are the lowercase names of headers that the toolset sets."""
+    """Collects one operation's arguments, or raises JobRefused. `headers` are the toolset's lowercase header names."""
 
     operation: Operation
     schemas: Schemas
@@ -62,7 +62,7 @@ class Arguments:
         return made
 
     def parameters(self) -> list[ParameterBinding]:
-        """Adds and returns the parameters. Of several with the same name, the first one keeps the name."""
+        """Adds and returns the parameters, path first. Of several with the same name, the first keeps the name."""
         declared = list(self._declared())
         bindings = []
         for place in ("path", "query", "header", "cookie"):
