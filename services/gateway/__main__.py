@@ -3,8 +3,7 @@
 import gc
 
 if __name__ == "__main__":
-    # Imported objects live as long as the process, so the garbage collector needn't scan them. `serve` enables it
-    # again.
+    # Imported objects are never freed, so garbage collection during imports is wasted. `serve` turns it on again.
     gc.disable()
     from libs.service_defaults import serve
     from services.gateway.bootstrap import build
