@@ -52,7 +52,7 @@ class Administration:
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
         """Creates a company. Raises ``Conflict`` if the name is already in use.
 
-        ``rate_limit``: requests per minute for each new key, or None for no limit.
+        ``rate_limit``: the default for new keys, in requests per minute, or None for no limit.
         """
         company = Company(id=new_id(), name=_name(name), rate_limit=rate_limit, created_at=_now())
         await self._add(
@@ -178,8 +178,8 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
     """Returns the secret of a key for the development company. Creates the key unless ``existing`` is valid.
 
-    The key has all scopes and neither a rate limit nor an expiry. A development key from an older release gains the
-    scopes that it lacks.
+    The new key has all scopes and neither a rate limit nor an expiry. An existing development key gains the scopes that
+    it lacks. The caller must store the secret.
     """
     async with administration(database_url) as gateway:
         key = await gateway.valid_key(existing) if existing is not None else None

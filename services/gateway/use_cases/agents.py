@@ -25,7 +25,8 @@ _Asked = tuple[Identity, bytes]
 class Agents:
     """Reads agents from the registry, and the providers' models from the runtime.
 
-    Caches normalized configurations for 30 s or until ``forget``, except those with knowledge bases or toolsets.
+    Caches normalized configurations for 30 s or until ``forget``. Complete configurations with knowledge bases or
+    toolsets aren't cached.
     """
 
     def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:

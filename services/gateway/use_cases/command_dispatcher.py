@@ -85,7 +85,7 @@ class CommandDispatcher:
         command: type[Command],
         make: Make,
     ) -> AsyncIterator[Replies]:
-        """Sends the command, unless an earlier attempt has sent it, and yields the replies."""
+        """Sends the command, unless the receiving service already has it, and yields the replies."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation doesn't include the {command.TOPIC.owner} service.")
         company_id = write.identity.company_id

@@ -135,10 +135,10 @@ class VisibleDeadLetters:
             return await _find(session, view, letter_id)
 
     async def replay(self, writer: Identity, letter_id: str) -> Replayed:
-        """Sends a message to its original topic, at most once. Raises ``Conflict`` for a message that can't be
-        replayed.
+        """Sends a message to its original topic, at most once. Raises ``NotFound`` like ``get``.
 
-        After ``ServiceUnavailable``, the message may have been sent. Retrying is safe.
+        Raises ``Conflict`` for a message that can't be replayed. After ``ServiceUnavailable``, the message may have
+        been sent. Retrying is safe.
         """
         view = replay_view_of(writer)
         parse_letter_id(letter_id)

@@ -69,8 +69,7 @@ class Sessions:
         return SessionCreated.decode(created.payload)
 
     async def open_named(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
-        """Opens the session with this name, or finds it, and returns its ID. ``public``: a public principal's
-        restrictions.
+        """Opens or finds the session with this name, and returns its ID. With ``public``, uses the public key's agent.
 
         The session's ID is derived from the company, user, agent and name, so concurrent first requests create only one
         session. Raises ``NotFound`` for an unknown agent, and ``Conflict`` if the session has been deleted.
@@ -120,8 +119,8 @@ class Sessions:
     ) -> SessionCreated:
         """Opens a session with a copy of the history. ``up_to_turn_id`` includes that turn; ``before_turn_id`` doesn't.
 
-        ``expires_after``: the number of seconds after which an unlisted fork is deleted. Raises ``Conflict`` while the
-        turn is running.
+        ``expires_after``: makes the fork unlisted, and deletes it after this many seconds. Raises ``Conflict`` while
+        the turn is running.
         """
         source = id_of(session_id, "session")
         limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}

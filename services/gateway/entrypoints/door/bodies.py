@@ -105,7 +105,7 @@ async def read_body(
 ) -> bytes:
     """Returns the whole body. Raises ``TooLarge`` if the body exceeds the limit.
 
-    Reads and discards the rest of a larger body, because a client that is still sending would get a connection reset
+    Reads and discards a limited part of the rest, because a client that is still sending would get a connection reset
     instead of the response. ``more`` returns a higher limit for a larger body.
     """
     declared = headers.get("content-length", "")

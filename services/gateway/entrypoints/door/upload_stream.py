@@ -76,9 +76,7 @@ class UploadStream:
                 yield message["body"]
 
     async def stop(self) -> None:
-        """Stops forwarding. Discards part of the rest, because a client that is still sending wouldn't get the
-        response.
-        """
+        """Stops forwarding. Discards part of the rest, so that a client that is still sending gets the response."""
         if self._stopped:
             return
         self._stopped = True

@@ -81,7 +81,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Turns the last instruction into a user message if there is no other user message, as in OpenAI's API."""
+    """Turns the last instruction into a user message if there are no user messages, as in OpenAI's API."""
     if any(isinstance(message, UserMessage) for message in messages):
         return list(messages)
     last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)

@@ -26,7 +26,7 @@ class InputHistory:
 
 
 def with_question(items: Sequence[Any]) -> list[Any]:
-    """Turns the last instruction into a user message if there is no other user message, as in OpenAI's API."""
+    """Turns the last instruction into a user message if there are no user messages, as in OpenAI's API."""
     last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
     if last is None or any(_is_of_user(item) for item in items):
         return list(items)

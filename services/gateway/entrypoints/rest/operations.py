@@ -165,8 +165,8 @@ async def list_dead_letters(
     operation_id="dead_letters.get",
     summary="Get a dead-lettered message",
     description=(
-        "Includes the headers and payload. Hides the caller's signed identity, likely secrets, and payloads other than"
-        " JSON. Requires `installation:read`, or a `company:…` scope for your company's messages."
+        "Includes the headers and payload. Hides signed identities, likely secrets, and payloads other than JSON."
+        " Requires `installation:read`, or a `company:…` scope for your company's messages."
     ),
     responses={200: answer("The message.", schemas.DeadLetterDetail), **errors(403, 404)},
 )
