@@ -107,7 +107,7 @@ class ExecuteReply(Attribution):
             **Attribution.EXAMPLES["a user's key"],
             "message_id": "01980f52-4c61-7f58-a061-5e6f7a8b9c08",
             "correlation_id": "ferry-desk-2026-05-04",
-            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "config_hash": "a0e7144f8ed2eab323747737f8ae1bcf8d16a9cee15a89038cffd78e7ca5ef82",
             "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
         }
     }

@@ -28,7 +28,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     action_ttl_seconds: float = Field(
         86400.0,
         gt=0,
-        description="Time limit for resolving a required action. Afterwards, the tool call fails and the turn resumes.",
+        description="Time limit for resolving an action. Afterwards, the tool call fails and the turn resumes.",
     )
     session_retention_days: int = Field(
         0,

@@ -122,18 +122,18 @@ class CreateAgentBody(AgentConfiguration, AgentSettings):
     """The body of ``POST /agent/``: an agent's configuration and its other settings."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "conversation": {
+        "with tools": {
+            "name": "Harbour desk",
+            "agent_type": "react_agent",
+            "system_prompt": "You answer passengers' questions about fares and crossings.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0.2, "max_steps": 8},
+            "tools": ["calculator", "current_time"],
+        },
+        "without tools": {
             "name": "Support",
             "agent_type": "llm_agent",
             "system_prompt": "You answer questions about our product, briefly and kindly.",
             "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
-        },
-        "reasoning with tools": {
-            "name": "Researcher",
-            "agent_type": "react_agent",
-            "system_prompt": "You work step by step and use tools for what they can do better than you.",
-            "llm_config": {"model": "builtin:extractive", "temperature": 0, "max_steps": 8},
-            "tools": ["calculator", "current_time"],
         },
     }
 
@@ -142,8 +142,8 @@ class UpdateAgentBody(StrictModel):
     """The body of ``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes it."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "new instructions": {"system_prompt": "You answer in one sentence."},
         "shared with the company": {"is_shared": True},
+        "new instructions": {"system_prompt": "You answer in one sentence."},
     }
 
     name: Name | None = None
@@ -170,14 +170,14 @@ class Agent(BaseModel):
     """A stored agent. ``owner`` and ``company`` are IDs."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "shared with the company": {
+        "with tools": {
             "id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
-            "agent_key": "harbour-desk",
+            "agent_key": "harbour-desk-7kq2vx",
             "name": "Harbour desk",
             "architecture": "react_agent",
             "entry_point": "",
             "is_public": False,
-            "is_shared": True,
+            "is_shared": False,
             "origin_url": None,
             "allowed_origins": [],
             "owner": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
@@ -186,12 +186,12 @@ class Agent(BaseModel):
                 "name": "Harbour desk",
                 "agent_type": "react_agent",
                 "system_prompt": "You answer passengers' questions about fares and crossings.",
-                "llm_config": {"model": "openai:gpt-4o-mini", "temperature": 0.2},
+                "llm_config": {"model": "builtin:extractive", "temperature": 0.2, "max_steps": 8},
                 "tools": ["calculator", "current_time"],
                 "knowledge_bases": [],
             },
             "version_number": "1.0.0",
-            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "config_hash": "a0e7144f8ed2eab323747737f8ae1bcf8d16a9cee15a89038cffd78e7ca5ef82",
             "created_at": "2026-05-04T08:15:30.120455Z",
             "updated_at": "2026-05-04T08:15:30.120455Z",
         }
@@ -263,7 +263,7 @@ class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
 class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
     """An agent was deleted."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"deleted by its owner": {"agent_key": "harbour-desk"}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"deleted by its owner": {"agent_key": "harbour-desk-7kq2vx"}}
 
     agent_id: str
     agent_key: str

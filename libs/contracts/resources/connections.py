@@ -35,7 +35,7 @@ class CreateConnectionBody(StrictModel):
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "website help": {
             "name": "help widget",
-            "agent_key": "support",
+            "agent_key": "harbour-desk-7kq2vx",
             "allowed_origins": ["https://www.example.com"],
             "quota": 120,
         }

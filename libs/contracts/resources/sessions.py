@@ -62,7 +62,7 @@ class Session(BaseModel):
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a stored agent": {
             "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
-            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "config_hash": "a0e7144f8ed2eab323747737f8ae1bcf8d16a9cee15a89038cffd78e7ca5ef82",
             "created_at": "2026-05-04T08:16:02.114870Z",
             "status": "active",
             "agent_config": {"name": "Harbour desk", "agent_type": "react_agent"},
@@ -103,9 +103,9 @@ class ReferencedSession(AgentReference, GivenHistory):
     """The body of ``POST /sessions/`` with a stored agent. Specify either its ID or its key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with a stored agent": {"agent_key": "support"},
+        "with a stored agent": {"agent_key": "harbour-desk-7kq2vx"},
         "with an imported conversation": {
-            "agent_key": "support",
+            "agent_key": "harbour-desk-7kq2vx",
             "messages": [
                 {"role": "user", "content": "Does the ferry to Vardo run today?"},
                 {"role": "assistant", "content": "Yes, at 16:10 from the north quay."},
@@ -126,7 +126,7 @@ class SessionCreated(Event, type="aes.runtime.session.created.v1"):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a stored agent": {
-            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "config_hash": "a0e7144f8ed2eab323747737f8ae1bcf8d16a9cee15a89038cffd78e7ca5ef82",
             "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
             "owner_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
         }
@@ -171,10 +171,10 @@ class SessionBeginning(WireModel):
                 "name": "Harbour desk",
                 "agent_type": "react_agent",
                 "system_prompt": "You answer passengers' questions about fares and crossings.",
-                "llm_config": {"model": "openai:gpt-4o-mini", "temperature": 0.2},
+                "llm_config": {"model": "builtin:extractive", "temperature": 0.2, "max_steps": 8},
                 "tools": ["calculator", "current_time"],
             },
-            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "config_hash": "a0e7144f8ed2eab323747737f8ae1bcf8d16a9cee15a89038cffd78e7ca5ef82",
             "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
         }
     }

@@ -116,9 +116,12 @@ class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="ty
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {
             "name": "tickets",
+            "description": "Passenger tickets.",
             "type": "mcp",
             "url": "https://tickets.example.com/mcp",
             "headers": {"Authorization": "Bearer ${secret:TICKETS_TOKEN}"},
+            "timeout_seconds": 10.0,
+            "tool_settings": {"close_ticket": {"approval": "always"}},
         },
         "an OpenAPI document": {
             "name": "harbour",
@@ -155,8 +158,8 @@ class UpdateToolsetBody(CallSettings):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "fewer tools": {"allowed_tools": ["find_tickets"]},
         "an approval": {"tool_settings": {"close_ticket": {"approval": "always"}}},
+        "fewer tools": {"allowed_tools": ["find_tickets"]},
     }
 
     description: Description | None = None
@@ -243,7 +246,7 @@ class TryToolCall(BaseModel):
 class CallToolBody(StrictModel):
     """The body of ``POST /toolsets/{name}/tools/{tool}/call/``."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"arguments": {"arguments": {"crossing": "Kiel-Oslo", "cars": 1}}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a passenger": {"arguments": {"passenger": "Ada"}}}
 
     arguments: JsonObject = {}
 
