@@ -7,7 +7,7 @@ from typing import Final
 from libs.contracts.errors import UnsupportedMediaType
 
 HEAD_BYTES: Final = 8 * 1024
-"""How many of a file's first bytes are needed to check its signature."""
+"""The number of bytes at the start of a file that are needed to check its signature."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _ENTRY: Final = b"PK\x03\x04"

@@ -1,8 +1,8 @@
 """Examples of messages on the bus, derived from the ``EXAMPLES`` of messages and of the models they contain.
 
 An example contains only values that can't be derived. IDs come from the entities' examples, and fields with a default
-can be omitted. A resource's module can set two attributes of its events in ``EXAMPLE_ENVELOPE``: ``subject`` (an ID, or
-the name of a field with an ID), and ``owner_id`` if it isn't the caller's ID.
+can be omitted. A resource's module can set two attributes of its events in ``EXAMPLE_ENVELOPE``. ``subject`` is an ID,
+or the name of a field with an ID. ``owner_id`` is set if it isn't the caller's ID.
 
 ``python -m libs.contracts.wire_examples 1.0`` writes the payloads of release 1.0 to ``examples/1.0.json``. All later
 versions must be able to read these payloads.

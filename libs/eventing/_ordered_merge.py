@@ -46,9 +46,9 @@ class _Queue(Generic[T]):
 class OrderedMerge(Generic[T]):
     """Merges the partitions with the same number by publication time, and preserves the order within each partition.
 
-    A record waits until every other partition with the same number has delivered a record, or was known to be empty at
-    most half a second before the waiting record was fetched. Therefore, a record always precedes records that were
-    published at least a second later.
+    A record waits for each other partition with the same number, until that partition delivers a record or is known to
+    be empty. The partition must have been empty at most half a second before the waiting record was fetched. Therefore,
+    a record always precedes records that were published at least a second later.
     """
 
     def __init__(self) -> None:

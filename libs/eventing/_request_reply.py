@@ -92,7 +92,7 @@ class TailReader:
 
 
 class ReplyState(Enum):
-    """What a waiter knows about a command's progress."""
+    """A command's progress, as known to its waiter."""
 
     WAITING = "waiting"
     """No event has arrived. The service may not have received the command."""

@@ -1,4 +1,4 @@
-"""What all services share: settings, logs, health, errors, internal calls, startup and shutdown."""
+"""Shared by all services: settings, logs, health, errors, internal calls, startup and shutdown."""
 
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._release import RELEASE

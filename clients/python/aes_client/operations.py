@@ -1222,8 +1222,8 @@ class DeadLetters(Resource[R]):
     def get(self, dead_letter_id: str) -> Request[schemas.DeadLetterDetail]:
         """Get a dead-lettered message.
 
-        Includes the headers and payload. Hides the caller's signed identity, likely secrets, and payloads other
-        than JSON. Requires `installation:read`, or a `company:…` scope for your company's messages.
+        Includes the headers and payload. Hides signed identities, likely secrets, and payloads other than JSON.
+        Requires `installation:read`, or a `company:…` scope for your company's messages.
         """
         return Request(
             "GET", path_of("/operations/dead-letters/{dead_letter_id}/", dead_letter_id), one(schemas.DeadLetterDetail)

@@ -107,7 +107,7 @@ def has_form(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGrant:
-    """What a bearer token allows. Scopes that the key no longer has don't count."""
+    """The rights of a bearer token. Scopes that the key no longer has don't count."""
 
     key_id: str
     scopes: frozenset[str]

@@ -21,7 +21,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class HeldSlots:
-    """How many of a company's stream slots this gateway holds, and how many other gateways hold."""
+    """A company's stream slots: the number that this gateway holds, and the number that other gateways hold."""
 
     held: int
     others: int

@@ -61,7 +61,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """How often each term occurs in a chunk, sorted by term number. `length` is the sum of the counts."""
+    """The number of times each term occurs in a chunk, sorted by term number. `length` is the sum of the counts."""
 
     numbers: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]

@@ -40,7 +40,7 @@ def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class SampleBudget:
-    """How many more characters of sample rows can be kept, across all tables of a file."""
+    """The number of characters of sample rows that can still be kept, across all tables of a file."""
 
     def __init__(self, characters: int = 2_000_000) -> None:
         self.left = characters

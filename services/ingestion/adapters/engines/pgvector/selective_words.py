@@ -113,7 +113,7 @@ _MOST_COMBINATIONS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """How many chunks contain each term. A missing term is in at most one chunk.
+    """The number of chunks that contain each term. A missing term is in at most one chunk.
 
     ``chunks`` is the total. ``have_levels`` is set if ``of_terms`` includes terms' numbers at higher levels.
     """
