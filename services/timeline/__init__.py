@@ -1,1 +1,1 @@
-"""The timeline service: the numbered log of every company's events, webhooks, and the usage of turns."""
+"""The timeline service, which keeps the numbered log of every company's events, delivers webhooks and counts usage."""

@@ -82,7 +82,7 @@ class SessionState:
 
 
 class Excess(NamedTuple):
-    """The number of sessions above a company's limit (``by``), and the error for callers."""
+    """The number of sessions by which a company exceeds its limit (``by``), and the error for callers."""
 
     by: int
     error: QuotaExceeded
@@ -93,8 +93,8 @@ class AdmissionView:
     """The state of the database while the affected sessions are locked.
 
     ``known`` contains the IDs of commands that already have a turn or an outcome. ``live_in_session`` counts unfinished
-    turns, and ``live_in_company`` leaves out waiting ones. ``excess`` lists the companies whose sessions, with those
-    that the submissions create, exceed the limit. ``blocked_by`` contains the waiting turns by session ID.
+    turns, and ``live_in_company`` leaves out waiting ones. ``excess`` lists the companies that exceed their session
+    limit, counting the sessions that the submissions create. ``blocked_by`` contains the waiting turns by session ID.
     """
 
     sessions: Mapping[str, SessionState]
@@ -186,7 +186,7 @@ class AdmissionPolicy:
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
         """Raises ``RateLimited`` if ``live`` turns reach the limit. ``detail`` is the type of the error's detail."""
         if live >= limit:
-            message = f"The {of} has its maximum number of unfinished turns ({limit}). Try again when one has ended."
+            message = f"The {of} has reached its maximum of unfinished turns ({limit}). Try again after one has ended."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
             raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 

@@ -48,6 +48,6 @@ class SessionArtifacts(Protocol):
 
 
 def part_of(artifact: Artifact, url: str | None = None, detail: str | None = None) -> ArtifactPart:
-    """Converts the artifact to a message part, with a reference by ``url`` or else by ID."""
+    """Converts the artifact to a message part that refers to it by ``url`` or, without one, by ID."""
     kind, strategy = artifact.content_type, artifact.processing_strategy
     return ArtifactPart(artifact.artifact_id, artifact.name, kind, strategy, url, detail)

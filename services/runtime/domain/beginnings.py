@@ -61,7 +61,7 @@ def places_of(messages: Sequence[Message]) -> int:
 
 
 def valid_new_id(session_id: str) -> str:
-    """Returns the ID. Raises ValidationFailed if no new session can have it."""
+    """Returns the ID. Raises ValidationFailed if it isn't valid for a new session."""
     if not is_id(session_id):
         raise ValidationFailed("Invalid session ID. Use a UUID.")
     return session_id
@@ -72,7 +72,10 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
     try:
         agent = AgentSpec.from_config(beginning.agent_config)
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ValidationFailed("The agent configuration isn't normalized.") from problem
+        raise ValidationFailed(
+            "The agent configuration is missing fields or has fields of the wrong type."
+            " Send it through the gateway, which adds the defaults."
+        ) from problem
     return NewSession(
         id=valid_new_id(session_id),
         company_id=caller.company_id,

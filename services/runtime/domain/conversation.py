@@ -75,7 +75,7 @@ class Citation:
 
     @property
     def origin(self) -> str:
-        """The file and the page or row, for display, or "" if unknown."""
+        """The name of the file (with the page or row) or knowledge base, for display, or "" if unknown."""
         name = self.file_name or self.knowledge_base_name
         if not name:
             return ""
@@ -108,7 +108,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome of a tool call, which is `unknown` after a crash if the tool isn't safe to repeat."""
+    """The outcome of a tool call. It's `unknown` after a crash if the tool isn't safe to repeat."""
 
     call_id: str
     name: str

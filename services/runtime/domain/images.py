@@ -45,7 +45,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Bitmap:
-    """A parsed bitmap. ``masks`` are for red, green, blue and alpha. With a ``palette``, pixels are indexes."""
+    """A parsed bitmap. ``masks`` are for red, green, blue and alpha. With a ``palette``, pixels are indexes into it."""
 
     pixels: memoryview
     width: int
@@ -126,7 +126,7 @@ def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> byt
 
 
 def _tables(mask: int, size: int) -> dict[int, bytes]:
-    """Returns a table for each byte of a pixel, which maps the byte to its contribution to an eight-bit channel."""
+    """Returns a table for each byte of a pixel. It maps the byte to its contribution to an eight-bit channel."""
     shift = (mask & -mask).bit_length() - 1
     bits = mask.bit_length() - shift
     return {

@@ -52,7 +52,7 @@ class ModelRequest:
         return () if self.answer_in_text else self.tools
 
     def sampling(self) -> JsonObject:
-        """Returns the settings that have the same name for every provider, without unset ones."""
+        """Returns the settings that have the same name for every provider, except those that aren't set."""
         return {name: value for name, value in self.settings if value is not None and name not in _TRANSLATED}
 
     def instructions(self, *, native_output: bool = False) -> str:

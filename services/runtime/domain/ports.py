@@ -119,7 +119,7 @@ class SessionLineage(Protocol):
 
 
 class SessionReads(Protocol):
-    """Reads sessions for a caller. What the caller may not see is returned as None, and omitted from lists."""
+    """Reads sessions for a caller. Anything that the caller may not see is returned as None, and omitted from lists."""
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
         """Returns the caller's sessions, or all of the company's if the caller may read them, newest first."""

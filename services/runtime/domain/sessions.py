@@ -30,7 +30,8 @@ class ForkPoint:
 class Fork:
     """A new session that starts with the history of another session.
 
-    ``through`` is the position of the last turn to copy, or None for all. ``expires_after`` is in seconds, or None.
+    ``through`` is the position of the last turn to copy, or None to copy all turns. ``expires_after`` is in seconds, or
+    None if the new session doesn't expire.
     """
 
     id: str

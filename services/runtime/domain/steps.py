@@ -25,7 +25,7 @@ from services.runtime.domain.tools import ToolsetVersion
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """A model answer that requests tools, or a final answer with ``problems``: it doesn't match the output schema.
+    """A model answer that requests tools, or a final answer that doesn't match the output schema (``problems``).
 
     A turn's first answer also records the versions of the turn's toolsets.
     """

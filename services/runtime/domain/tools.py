@@ -169,7 +169,7 @@ class Toolbox(Mapping[str, Tool]):
 class TurnTools(Toolbox):
     """The tools of a turn, in the order in which the model sees them. If tools share a name, the first one is used.
 
-    `warnings` mention tools of the agent that aren't available. `toolsets` contains the versions of its toolsets.
+    `warnings` mention the agent's tools that aren't available. `toolsets` contains the versions of its toolsets.
     """
 
     def __init__(

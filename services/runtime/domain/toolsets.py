@@ -60,7 +60,7 @@ class ToolsetUnusable(ValidationFailed):
 
     @classmethod
     def at(cls, field: str, message: str) -> "ToolsetUnusable":
-        """Creates an error about the toolset's address, which is in ``field``."""
+        """Creates an error about the address in the toolset's field ``field``."""
         hint = "ask an operator to allow the network in AES_OUTBOUND_NETWORKS" if "isn't public" in message else None
         return cls(message, details=[ErrorDetail(loc=[field], type="unusable", message=message, hint=hint)])
 
@@ -98,7 +98,7 @@ class ToolsetCatalogue(Protocol):
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        """Returns the existing toolsets in the order of `names`, in the version in `versions` or else the newest.
+        """Returns the existing toolsets in the order of `names`. `versions` may select older versions.
 
         The same version is always the same object, so that derived values can be cached. Raises ServiceUnavailable.
         """

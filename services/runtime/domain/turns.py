@@ -91,8 +91,8 @@ class ClaimedTurn:
     """A turn that this worker holds. The fencing token ``fence`` guards every write.
 
     At the time of the claim, ``seconds_left`` is the time until the deadline, ``sequence`` is the number of the turn's
-    latest event, and ``worked`` is the execution time so far. With ``stream``, a reader follows the turn's text. With
-    ``after_wait``, no call has started since the turn's wait. ``lost_attempts`` counts executions that crashed.
+    latest event, and ``worked`` is the execution time so far. If ``stream`` is set, a reader follows the turn's text.
+    If ``after_wait`` is set, no call has started since the turn's wait. ``lost_attempts`` counts crashed executions.
     """
 
     id: str
@@ -156,7 +156,7 @@ class LockedTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn, as stored in its row. Without ``reply`` and ``error``, the turn was cancelled or is live."""
+    """The end of a turn, as stored in its row. Without ``reply`` and ``error``, it was cancelled or hasn't ended."""
 
     status: str
     sequence: int

@@ -22,7 +22,7 @@ from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCom
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0
-"""Shorter than the gateway's wait for a command to be accepted."""
+"""This is shorter than the time that the gateway waits for a command to be accepted."""
 _IMAGE: Final = "vision"
 Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 

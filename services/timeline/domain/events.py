@@ -8,7 +8,7 @@ from libs.contracts.timeline import RecordedEvent
 from services.timeline.domain.usage import TurnUsage
 
 OWNER_UNKNOWN: Final = ""
-"""The owner of a session's event if the session's owner is unknown. Only callers with ``company:read`` see it."""
+"""The placeholder owner of events whose session's owner is unknown. Only callers with ``company:read`` see them."""
 
 
 @dataclass(slots=True, kw_only=True)

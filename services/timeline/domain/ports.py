@@ -42,7 +42,7 @@ class TimelinePartitions(Protocol):
     """Creates and drops the timeline's storage, day by day. Any process may call any method at any time."""
 
     async def make(self, today: date) -> None:
-        """Creates missing storage for yesterday (another machine's clock may be slow), today and the next days."""
+        """Creates missing storage for yesterday (another machine's clock may be slow), today and the next few days."""
 
     async def drop_before(self, day: date) -> None:
         """Drops the events of all days before ``day``."""
@@ -176,8 +176,8 @@ class Backlog:
     """The pending deliveries of all webhooks.
 
     ``overdue_seconds`` is the delay of the oldest due attempt, and ``events_behind`` the backlog of the slowest
-    webhook. Both exclude webhooks that failed within the last five minutes. After an earlier failure, the delay is
-    counted from that failure at the earliest.
+    webhook. Both exclude webhooks that failed within the last five minutes. If the last attempt
+    failed earlier, the delay is counted from that failure or from the due time, whichever is later.
     """
 
     pending: int

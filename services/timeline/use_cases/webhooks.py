@@ -81,7 +81,7 @@ class Webhooks:
     async def create(
         self, transaction: Transaction, command: CreateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Creates a webhook. Raises ``Conflict`` at the company's maximum, and ``WriterRevoked`` for a revoked key."""
+        """Creates a webhook. Raises ``Conflict`` if there are too many, or ``WriterRevoked`` for a revoked key."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         if await writer.is_revoked(identity.key_id):
             raise WriterRevoked
@@ -112,7 +112,7 @@ class Webhooks:
         transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
 
     async def check_change(self, command: UpdateWebhook, context: CommandContext) -> None:
-        """Checks a change before the transaction. Raises ``ValidationFailed``, and the errors of ``change``."""
+        """Checks a change before the transaction. Raises ``ValidationFailed``, or any error that ``change`` raises."""
         webhook = await self.reader.webhook(context.identity.company_id, command.webhook_id)
         url = _changeable(context.identity, webhook).url
         if command.url is not None and command.url != url:

@@ -69,7 +69,7 @@ class ProviderRetries:
 
 
 def provider_failure(provider: str, message: str, status: int | None = None) -> ModelFailed:
-    """Returns the failure of a provider's call, with a message such as `openai: status 401: invalid key`."""
+    """Creates the error for a failed call to a provider, with a message such as `openai: status 401: invalid key`."""
     # Messages may contain the status already. Other numbers are a provider's own codes.
     if status is not None and 400 <= status < 600 and not re.search(rf"\b{status}\b", message):
         message = f"status {status}: {message}"

@@ -1,4 +1,4 @@
-"""Fetches images for providers whose client would fetch them from within this service."""
+"""Fetches images for providers whose client library would otherwise fetch them itself."""
 
 import asyncio
 from dataclasses import replace

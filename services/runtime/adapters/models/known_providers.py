@@ -16,12 +16,12 @@ def _models(provider: str, seeing: str = "", blind: str = "") -> tuple[ModelInfo
 
 
 NativeOutput = Literal["never", "without_tools", "always"]
-"""When to send the output schema as the response format. With it, some servers answer instead of calling tools."""
+"""When to send the output schema as the response format. Some servers then answer instead of calling tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatibleProvider:
-    """An OpenAI-compatible server. It's configured by its key, or by its address if it needs no key."""
+    """An OpenAI-compatible server. It's configured if its key is set, or its address if it doesn't need a key."""
 
     name: str
     address_variable: str

@@ -28,7 +28,7 @@ _DEEPEST: Final = 64
 
 
 def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Returns the provider-specific fields of a complete message or call, such as reasoning, or None."""
+    """Returns the provider-specific fields of a complete message or call, such as reasoning, or None without any."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 
@@ -295,7 +295,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def _newer(before: Usage, usage: Usage) -> Usage:
-    """Returns the latest token counts, where a missing or zero count keeps its earlier value."""
+    """Returns the latest token counts. If a count is missing or zero, its earlier value is kept."""
     return Usage(
         usage.input_tokens or before.input_tokens,
         usage.output_tokens or before.output_tokens,
@@ -323,7 +323,7 @@ class StreamedAnswer:
 
     @property
     def complete(self) -> bool:
-        """Whether the server has signaled the end of the stream. If it never does, the connection broke."""
+        """Whether the server has signaled the end of the stream. If it never does, the connection was lost."""
         return self._ended or bool(self._finish_reason)
 
     def take(self, data: bytes) -> str:

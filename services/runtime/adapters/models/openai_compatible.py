@@ -45,7 +45,7 @@ _LARGEST_ERROR_BYTES = 64 * 1024
 
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
-    """Encodes the request as JSON. With `native_output`, the schema isn't in the prompt but in the response format."""
+    """Encodes the request as JSON. With `native_output`, the schema is the response format, not part of the prompt."""
     body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
     if native_output:
         schema = request.settings.output_schema or {}

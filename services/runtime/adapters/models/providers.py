@@ -31,7 +31,7 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model provider. Without a `model`, it isn't configured, and `remedy` says how to configure it.
+    """A model provider. If it isn't configured, `model` is None and `remedy` says how to configure it.
 
     `ignores` lists the turn options that have no effect.
     """
@@ -102,7 +102,8 @@ def model_providers(
 ) -> ModelProviders:
     """Creates all known providers from their usual environment variables, such as `OPENAI_API_KEY`.
 
-    `builtin_delay` and `timeout`, which limits the other models' calls, are in seconds. The caller closes `session`.
+    `builtin_delay` and `timeout` are in seconds. `timeout` limits the calls of all models that aren't built in.
+    The caller closes `session`.
     """
     # The built-in model chooses its tool calls by fixed rules.
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
@@ -131,6 +132,6 @@ def _adapted(model: ChatModel) -> ChatModel:
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:
-    """Creates the HTTP session that all providers share. It keeps at most `connections` open connections per host."""
+    """Creates the HTTP session that all providers share. It opens at most `connections` connections per host."""
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

@@ -83,7 +83,9 @@ class PydanticAIDirect:
         except UserError as error:
             # For example, a missing key. The library's message is for the operator, not for the agent's caller.
             _log.error("model.not_usable", model=request.model, problem=redact(str(error)))
-            raise self._failed("the provider isn't configured for this model") from error
+            raise self._failed(
+                "the provider isn't configured for this model; ask an operator to check the runtime's log"
+            ) from error
         except AgentRunError as error:
             raise self._failed(str(error)) from error
 

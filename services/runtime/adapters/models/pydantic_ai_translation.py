@@ -1,4 +1,4 @@
-"""Translates conversations to and from pydantic-ai's types. Import this module lazily: pydantic-ai takes seconds."""
+"""Translates conversations to and from pydantic-ai's types. Import it lazily: importing pydantic-ai takes seconds."""
 
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -74,7 +74,7 @@ def _response(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
-    """Returns the provider's original response with its reasoning and signatures, or None if none is usable."""
+    """Returns the provider's response with its reasoning and signatures, or None if it's missing or unusable."""
     kept = (message.provider_data or {}).get(_RESPONSE)
     try:
         [response] = theirs.ModelMessagesTypeAdapter.validate_python([] if kept is None else [kept])

@@ -72,7 +72,7 @@ class ReplyText:
         self._last = ""
 
     def take(self, piece: str) -> str:
-        """Adds a piece and returns the text that certainly belongs to the reply."""
+        """Adds a piece and returns the text that is known to belong to the reply."""
         text, said = self._held + piece, []
         self._held = ""
         while text:

@@ -34,7 +34,7 @@ class ProviderToolNames:
 
 
 def accepted_names(names: Iterable[str]) -> dict[str, str]:
-    """Maps each name to a unique accepted name, whatever the order of `names`.
+    """Maps each name to a unique accepted name, which doesn't depend on the order of `names`.
 
     Invalid characters become `_`. If the result is too long or a duplicate, part of the name's hash is appended.
     """

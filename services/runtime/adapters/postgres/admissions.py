@@ -68,7 +68,7 @@ _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
-    """Opens admission batches. The turn at position n has the session's messages at positions 2n and 2n + 1."""
+    """Opens admission batches. The turn at position n of a session has its messages at positions 2n and 2n + 1."""
 
     def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox

@@ -177,7 +177,7 @@ def _state(row: TupleRow) -> BudgetState:
 
 
 def _before(row: TupleRow) -> BudgetState:
-    """Returns the budget's state before the charge that the row includes."""
+    """Returns the budget's state before the charge that the row already includes."""
     values = list(row)
     values[_NAMES.index("used_tokens")] -= row[-2]
     values[_NAMES.index("used_cost")] -= row[-1]

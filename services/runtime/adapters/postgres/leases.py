@@ -103,7 +103,7 @@ class PostgresWorkerLease:
 
 
 class PostgresLeaseReclaimer:
-    """Takes over turns of dead workers, whose lease has expired or whose process has disappeared."""
+    """Takes over turns of dead workers. A worker is dead if its lease has expired or its process has disappeared."""
 
     def __init__(
         self,

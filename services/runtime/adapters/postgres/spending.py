@@ -33,7 +33,7 @@ async def settle(
 ) -> dict[str, TurnSpending]:
     """Stores and returns the usage and cost of turns that have just ended, by turn ID.
 
-    ``unrecorded`` maps turn IDs to usage that no recorded step includes, or to None.
+    ``unrecorded`` maps each turn's ID to usage that no recorded step includes, or to None if there is none.
     """
     rows = await (await connection.execute(_SPENT, {"turns": list(unrecorded), "model": DEFAULT_MODEL})).fetchall()
     settled = {}

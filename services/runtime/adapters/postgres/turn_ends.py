@@ -104,7 +104,10 @@ class PostgresTurnOutcomes:
         return outcome.sequence is not None and outcome.turn.message_context.company_id not in self._with_budgets
 
     async def _end_alone(self, outcomes: Sequence[TurnOutcome]) -> frozenset[str]:
-        """Ends turns without a next turn or a budget, in one round trip. Returns the ended turns' IDs."""
+        """Ends turns in one round trip, unless the session has a next turn or the company has a budget.
+
+        Returns the IDs of the ended turns.
+        """
         try:
             async with self._outbox.pipelined(recording_where=_ENDED_HERE) as transaction:
                 connection = transaction.connection

@@ -25,7 +25,7 @@ _SIGN: Final = 3
 
 
 class ExpressionError(ValueError):
-    """The expression is invalid or has no value. The message explains why."""
+    """The expression is invalid, or its result is undefined. The message explains why."""
 
 
 def evaluate(expression: str) -> str:
@@ -44,7 +44,7 @@ def evaluate(expression: str) -> str:
         except Overflow:
             raise ExpressionError("the result is too large") from None
         except DecimalException:
-            raise ExpressionError("the expression doesn't have a value, e.g. the root of a negative number") from None
+            raise ExpressionError("the result is undefined, as for the square root of a negative number") from None
 
 
 def _symbols(text: str) -> list[str]:
@@ -84,10 +84,10 @@ class _Evaluation:
         return symbol
 
     def _unexpected(self) -> ExpressionError:
-        return ExpressionError(f"unexpected {self._next!r}" if self._next else "the expression ends too early")
+        return ExpressionError(f"unexpected {self._next!r}" if self._next else "the expression is incomplete")
 
     def _value(self, loosest: int, depth: int) -> Decimal:
-        """Evaluates an operand with the operations after it that bind at least as tightly as `loosest`."""
+        """Evaluates an operand and the operations after it that bind at least as tightly as `loosest`."""
         value = self._operand(depth)
         while (operation := _OPERATIONS.get(self._next)) is not None and operation[0] >= loosest:
             binding, function = operation
@@ -180,7 +180,7 @@ def _modulo(left: Decimal, right: Decimal) -> Decimal:
 
 def _round(value: Decimal, digits: Decimal = Decimal(0)) -> Decimal:
     if digits != digits.to_integral_value() or not -100 <= digits <= 100:
-        raise ExpressionError("round() requires a number of digits from -100 to 100")
+        raise ExpressionError("the number of digits in round() must be an integer from -100 to 100")
     return value.quantize(Decimal(1).scaleb(-int(digits)), rounding="ROUND_HALF_UP")
 
 

@@ -31,7 +31,7 @@ class HostList:
         return bool(self._entries)
 
     def __contains__(self, place: tuple[str, int, bool]) -> bool:
-        """Returns whether (host, port, is_default_port) is allowed. Only the default port is allowed implicitly."""
+        """Returns whether (host, port, is_default_port) is allowed. An entry without a port allows the default port."""
         host, port, usual_port = place
         host = host.lower().rstrip(".")
         labels = host.split(".")

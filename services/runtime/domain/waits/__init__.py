@@ -23,7 +23,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 @dataclass(frozen=True, slots=True)
 class NewWait:
-    """A wait to start, for the step number ``step``. At ``due_at``, the service resolves the wait itself."""
+    """A wait to start, for step number ``step``. At ``due_at``, the service resolves the wait itself."""
 
     id: str
     kind: ActionKind

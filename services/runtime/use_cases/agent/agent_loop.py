@@ -198,7 +198,7 @@ def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
     if isinstance(named, NamedTool) and named.name not in tools:
         names = ", ".join(tools) or "none"
         raise OptionNotSupported(
-            f"tool_choice names {named.name!r}, which isn't one of this turn's tools. Use one of: {names}."
+            f"tool_choice names {named.name!r}, which isn't one of this turn's tools. Available tools: {names}."
         )
 
 

@@ -89,7 +89,7 @@ class ContextBuilder:
     def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
         longest = f"{self._limits.history:,} characters"
         if task.request.whole_history:
-            message = f"The conversation exceeds the model's limit of {longest}."
+            message = f"The conversation exceeds the model's limit of {longest}. Send fewer or shorter messages."
             raise ValidationFailed(
                 message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
             )
@@ -293,7 +293,7 @@ def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
 
 
 def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
-    """Replaces file references with contents, at the latest mention. Call it for the newest message first."""
+    """Replaces references to a file with its contents, at the latest mention. Call it for the newest message first."""
     parts: list[Part] = []
     for part in reversed(message.parts):
         if isinstance(part, ArtifactPart):

@@ -69,7 +69,7 @@ class InheritedArtifacts:
         return await self.artifacts.create(session_id, caller, name=name, key=key, content=content)
 
     async def _first(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Returns the answer of the nearest session that has one. If none has, raises the session's own NotFound."""
+        """Returns the answer of the nearest session that has one. If none does, raises the session's own NotFound."""
         try:
             return await ask(session_id)
         except NotFound:

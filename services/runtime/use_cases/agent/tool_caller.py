@@ -103,7 +103,7 @@ class ToolCaller:
         return tuple([call for call in wanted if await self._rejection(call, tools) is None])
 
     async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> WaitKind | None:
-        """Returns the kind of wait that must precede the call or produce its result, or None."""
+        """Returns the kind of wait that must precede the call or produce its result, or None if it needs none."""
         if call.name not in tools or call.id in journal.allowed_calls:
             return None
         kind = wait_for(tools[call.name].definition)
@@ -156,7 +156,7 @@ class ToolCaller:
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
     async def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
-        """Returns the reason why the call must not be made, or None."""
+        """Returns the reason why the call must not be made, or None if it may be made."""
         if call.name not in tools:
             return f"Unknown tool {call.name[:100]!r}. Use one of: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:

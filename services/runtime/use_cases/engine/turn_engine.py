@@ -216,7 +216,9 @@ class TurnEngine:
                 raise
             _log.exception("turn.reply_not_stored", turn_id=outcome.turn.id)
             attempts = self._run_turn.attempts
-            return await self._submit(crashed(outcome.turn, "The reply couldn't be stored.", problem, attempts))
+            return await self._submit(
+                crashed(outcome.turn, "The reply couldn't be stored. Try again.", problem, attempts)
+            )
 
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
         return await until_available(lambda: self._commits.submit(outcome), self._retries)

@@ -33,7 +33,7 @@ class TurnWatch:
 
 
 class DeltaStream:
-    """Streams a turn's text: the first piece immediately, and then the text of each linger period.
+    """Streams a turn's text: the first piece immediately, and then the text that arrives in each linger period.
 
     Offsets count characters of a step's text, so that readers can detect losses.
     """
@@ -173,6 +173,6 @@ class DatabaseJournal:
         self._deltas.add(piece, step, self.sequence)
 
     async def confirm(self) -> None:
-        """Waits until the turn's claim is committed, since the turn has no row before. Raises TurnLost."""
+        """Waits until the turn's claim is committed, since the turn has no row before that. Raises TurnLost."""
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)

@@ -54,7 +54,7 @@ class ChangeSession:
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 
     async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
-        """Sets metadata or the agent. Raises NotFound, or Conflict for a new agent if there's an agent or turns."""
+        """Sets metadata or the agent. Raises NotFound, or Conflict if the agent can no longer be set."""
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if command.metadata is not None:
@@ -62,7 +62,7 @@ class ChangeSession:
         if command.agent is not None:
             agent = new_session(command.agent, session.id, context.identity)
             if not await writer.set_agent(agent):
-                raise Conflict("The session already has an agent. Create another session for another agent.")
+                raise Conflict("The session already has an agent. To use another agent, create another session.")
         transaction.emit(SessionUpdated(session_id=session.id), subject=session.id, owner_id=session.owner_id)
 
     async def add_messages(

@@ -21,7 +21,7 @@ _READ_AT_ONCE: Final = 100
 class ExpireSessions:
     """Removes sessions past their own expiry. ``on_removed`` is called with their number.
 
-    A queued or running turn delays the removal, but waiting turns are cancelled. Processes may do this concurrently.
+    A queued or running turn delays the removal, but waiting turns are cancelled. Several processes may do this at once.
     """
 
     begin: Begin
@@ -45,9 +45,9 @@ class ExpireSessions:
 
 
 class RemoveOldSessions:
-    """Removes sessions that haven't had a turn in their company's retention period, one batch per call.
+    """Removes sessions that haven't had a turn within their company's retention period, one batch per call.
 
-    ``on_removed`` is called with the number of removed sessions. Processes may do this concurrently.
+    ``on_removed`` is called with the number of removed sessions. Several processes may do this at once.
     """
 
     def __init__(

@@ -158,7 +158,7 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
     """Returns the statement that stores events created at these times.
 
-    If all times are known, it skips the days before the earliest one when it looks for duplicates.
+    If all times are known, it skips the days before the earliest time when it looks for duplicates.
     """
     known = [moment for moment in made if moment is not None]
     first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min

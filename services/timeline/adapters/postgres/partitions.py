@@ -32,14 +32,14 @@ _EXISTING: Final = """
 
 
 class PostgresTimelinePartitions:
-    """Creates and drops partitions. Processes may call any method concurrently."""
+    """Creates and drops partitions. Several processes may call any method concurrently."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._dropping = TaskLease(database, "timeline.partitions", _LEASE_SECONDS)
 
     async def make(self, today: date) -> None:
-        """Creates missing partitions for yesterday, today and the next days.
+        """Creates missing partitions for yesterday, today and the next few days.
 
         Tables are created and then attached, because creating a partition directly would block readers and writers.
         """

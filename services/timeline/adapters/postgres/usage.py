@@ -85,7 +85,7 @@ class PostgresUsage:
 
 
 async def _count(connection: Any, grouped: str, values: dict[str, Any], offset: int) -> int:
-    """Counts the groups for a page without rows, because otherwise the rows contain the number."""
+    """Counts all groups if the page has no rows. Otherwise, each of its rows contains this number."""
     if not offset:
         return 0
     [row] = await fetch_records(connection, f"SELECT count(*) AS number FROM ({grouped}) g", values)

@@ -1,4 +1,4 @@
-"""Stores workers' claims of webhooks, and deliveries, in PostgreSQL."""
+"""Stores deliveries, and workers' claims of webhooks, in PostgreSQL."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime

@@ -1,6 +1,6 @@
 """Serves the numbered log over the internal API.
 
-A reply is a line of JSON with the events' metadata, followed by their payloads as published, one after the other.
+A response is a line of JSON with the events' metadata, followed by their payloads as published, one after the other.
 """
 
 from collections.abc import Sequence

@@ -198,13 +198,13 @@ def upgrade() -> None:
 TABLES = {
     "timeline_events": {
         "row": "each event of every service",
-        "bytes": "2,050 with a payload of 770",
+        "bytes": "2,050 with a payload of 770 bytes",
         "removed": "with its day's partition, after `AES_TIMELINE_DAYS` (30)",
     },
     "timeline_counters": {"row": "each company", "bytes": "155", "removed": "never"},
     "timeline_offsets": {"row": "each partition of an event topic", "bytes": "135", "removed": "never"},
     "usage_hours": {
-        "row": "each combination of user, key, agent and model active in an hour",
+        "row": "each hour and combination of user, key, agent and model",
         "bytes": "690",
         "removed": "after `AES_TIMELINE_USAGE_DAYS` (400)",
     },
@@ -220,7 +220,7 @@ TABLES = {
         "removed": "after 7 days, or 30 for disabled webhooks",
     },
     "webhook_workers": {
-        "row": "each process of role `webhooks`",
+        "row": "each process with the role `webhooks`",
         "bytes": "95",
         "removed": "when it stops, or an hour after a crash",
     },

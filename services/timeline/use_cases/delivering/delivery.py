@@ -21,7 +21,7 @@ PICKED_UP: Final = 200
 CHAINS: Final = 16
 """The maximum number of a webhook's chains that are sent concurrently."""
 CHAINS_OF_FAILING: Final = 4
-"""The maximum after a failed attempt. A low number keeps a hanging endpoint from holding many permits."""
+"""The same maximum after a failed attempt. A low number keeps a hanging endpoint from holding many permits."""
 # More chains are loaded than are sent, so that attempts needn't wait for the database.
 _LOADED: Final = 64
 # The time within which changes to a hanging webhook are noticed.

@@ -63,7 +63,7 @@ class WebhookWorker:
         return len(claimed)
 
     async def _poll_and_pace(self) -> int:
-        """Polls. The result sets the pause: none after a claim, and not a longer one while deliveries are running."""
+        """Polls. The result sets the pause: none after a claim, and only a short one while deliveries are running."""
         return _MORE if await self.poll() else int(bool(self._running))
 
     async def idle(self) -> None:

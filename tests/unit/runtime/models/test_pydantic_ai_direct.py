@@ -151,7 +151,9 @@ async def test_a_provider_without_credentials_is_a_model_error(
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with capture_logs() as logs, pytest.raises(ModelFailed) as failed:
         await PydanticAIDirect("anthropic", retry).answer(ModelRequest("anthropic:x", "", (said("Hi"),)))
-    assert failed.value.message == "anthropic: the provider isn't configured for this model"
+    assert failed.value.message == (
+        "anthropic: the provider isn't configured for this model; ask an operator to check the runtime's log"
+    )
     [line] = [each for each in logs if each["event"] == "model.not_usable"]
     assert "ANTHROPIC_API_KEY" in line["problem"]
 

@@ -84,7 +84,7 @@ PROBLEMS = {
     "division by zero": ["1/0", "1//0", "1%0", "0^-1"],
     "too large": ["9^9^9", "10^99999", "1e99999", "exp(99999)"],
     "factorial": ["1001!", "2.5!", "(-3)!"],
-    "doesn't have a value": ["sqrt(-1)", "ln(0-1)"],
+    "the result is undefined": ["sqrt(-1)", "ln(0-1)"],
     "digits": ["round(1, 1000)"],
     "wrong number of values": ["sqrt(1, 2)"],
     "unknown name 'open'": ["open(1)"],

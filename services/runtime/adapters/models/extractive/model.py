@@ -58,7 +58,7 @@ class _Source:
 
 
 class ExtractiveModel:
-    """Implements ChatModel without a provider. `delay`, an answer's duration in seconds, simulates slow models."""
+    """Implements ChatModel without a provider. To simulate slow models, an answer takes `delay` seconds."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self._delay = delay
@@ -145,7 +145,7 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
 
 
 def _documents(files: Sequence[TextPart]) -> list[_Source]:
-    """Returns the files that are included as a whole, without their first line, which contains the name."""
+    """Returns the text of files that are included whole, without the first line, which contains the file's name."""
     return [
         _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
         for part in files

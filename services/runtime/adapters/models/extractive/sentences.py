@@ -32,7 +32,7 @@ _RULE = re.compile(r"[\s|:-]*$")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of the text number `source`, at the position `place`. `words` and `heading` are stemmed."""
+    """A sentence at position `place` in text number `source`. `words` and `heading` are stemmed."""
 
     text: str
     words: tuple[str, ...]
@@ -131,12 +131,15 @@ class Ranking:
         return _distinct([sentence for _, sentence in fitting])[:limit]
 
     def _of_measure(self, question: str) -> list[Sentence]:
-        """Returns the sentences with a measurement or price if the question asks for one, such as "how tall"."""
+        """If the question asks for a measurement or price ("how tall"), returns the sentences that contain one."""
         signs = [sign for kind, sign in _MEASURES if kind.search(question)]
         return [s for s in self.candidates if any(sign.search(s.text) for sign in signs)]
 
     def central(self, limit: int) -> list[Sentence]:
-        """Summarizes the texts, preferably by the first sentence of each section. Keeps the order of the texts."""
+        """Returns the sentences that best summarize the texts, in the order of the texts.
+
+        The first sentence of each section is preferred.
+        """
         common = {word: count for word, count in self._frequency.items() if count > 1}
         opening = {(s.source, s.heading): s for s in reversed(self.candidates) if len(s.words) > 2}
 

@@ -64,7 +64,7 @@ class Filling:
         return [value for value in each if value is not MISSING][:most]
 
     def _best(self, wanted: str) -> str:
-        """Returns the sentence that shares the most words with ``wanted``, or the first of several."""
+        """Returns the sentence that shares the most words with ``wanted``. If several do, returns the first of them."""
         words = set(content_words(wanted))
         return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
 
@@ -88,7 +88,7 @@ def structured(schema: JsonObject, text: str) -> Any:
 
 
 def _number(sentence: str, *, whole: bool) -> Any:
-    """Returns the number after an equals sign, such as a calculation's result, or else the first number."""
+    """Returns the first number after an equals sign, such as a calculation's result, or else the first of all."""
     found = _NUMBER.findall(sentence.rpartition("=")[2]) or _NUMBER.findall(sentence)
     numbers = [float(each) for each in found]
     number = next((each for each in numbers if not whole or each.is_integer()), None)

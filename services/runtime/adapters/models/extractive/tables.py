@@ -40,7 +40,7 @@ def row_sentence(result: ToolResult) -> str:
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """Returns the arguments for `artifact_create`, with the tables in `results`, or else the answer's text."""
+    """Returns the arguments for `artifact_create`: the tables in `results` or, if there are none, the answer's text."""
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):
@@ -155,7 +155,7 @@ def _condition(question: str, table: DescribedTable) -> str:
 
 
 def _named(column: str, text: str) -> float:
-    """Returns the share of the column name's words that occur in the text, from 0 to 1. Less than half counts as 0."""
+    """Returns the share (0 to 1) of the column name's words that occur in the text. A share below 0.5 counts as 0."""
     words = content_words(column)
     said = {*content_words(text)}
     found = sum(word in said for word in words)

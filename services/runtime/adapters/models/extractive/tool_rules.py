@@ -15,7 +15,7 @@ _WITH_RULES: Final = frozenset(
         "knowledge_search", "table_query",
     }
 )  # fmt: skip
-"""Built-in tools that have their own rules or are never called."""
+"""Built-in tools that `named_calls` skips, because they have their own rules or are never called."""
 _BETWEEN: Final = re.compile(r"^\s*[:=#]?\s*(?:(?:is|of|number|no\.)\s+)?", re.IGNORECASE)
 _GIVEN_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 _QUOTED: Final = re.compile(r"[\"“]([^\"”]{1,500})[\"”]")
@@ -120,7 +120,7 @@ _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 def wanted_calls(
     question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
 ) -> list[tuple[str, JsonObject]]:
-    """Returns the calls to offered tools that answer `question`. With `files`, search tools aren't called."""
+    """Returns the calls to `tools` that help to answer `question`. If there are `files`, search tools aren't called."""
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
     calls: list[tuple[str, JsonObject]] = []
@@ -140,7 +140,7 @@ def wanted_calls(
 
 
 def arithmetic(question: str) -> str | None:
-    """Returns the longest arithmetic expression in `question`, or None if the question doesn't ask to calculate."""
+    """Returns the longest arithmetic expression in `question`, or None if it doesn't ask for a calculation."""
     text = _NOT_ARITHMETIC.sub(" ; ", question)
     for pattern, sign in _WORDS:
         text = pattern.sub(sign, text)

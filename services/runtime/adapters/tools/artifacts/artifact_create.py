@@ -69,7 +69,7 @@ class ArtifactCreate:
 
 
 def _writer(name: str, arguments: JsonObject) -> Callable[[], bytes]:
-    """Returns a function that builds the file's content. Raises ToolFailed if the arguments don't fit the name."""
+    """Returns a function that builds the file's content. Raises ToolFailed if the arguments don't fit its extension."""
     ending = PurePath(name).suffix.lower()
     content: str | None = arguments.get("content")
     sheets: list[JsonObject] | None = arguments.get("sheets")

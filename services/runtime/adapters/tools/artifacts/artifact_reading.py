@@ -27,7 +27,7 @@ Find = Callable[[str], Awaitable[Artifact]]
 
 @asynccontextmanager
 async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
-    """Yields a function that finds an artifact by ID or name. Service errors in the context become ToolFailed."""
+    """Yields a function that finds an artifact by ID or name. Within the context, service errors become ToolFailed."""
 
     async def find(named: str) -> Artifact:
         if is_id(named.strip().lower()):

@@ -1,4 +1,4 @@
-"""Connects toolsets of type `http`, which describe the request of each tool."""
+"""Connects toolsets of type `http`, which describe each tool's request."""
 
 from typing import Final
 
@@ -45,7 +45,7 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
     _require_fixed_host(tool)
     if reserved := sorted(name for name in tool.headers if name.lower() in RESERVED_HEADERS):
         raise ToolsetUnusable(
-            f"Tool {tool.name!r}: the service sets the header {reserved[0]!r} itself. Remove it from headers."
+            f"Tool {tool.name!r}: the service sets the header {reserved[0]!r} itself. Remove it from `headers`."
         )
     parameters = tool.parameters or _parameters_of(template)
     _require_usable(tool, parameters, template)
@@ -62,11 +62,11 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
 
 
 def _require_fixed_host(tool: HttpTool) -> None:
-    """Rejects placeholders in the host, because the host receives secrets and a model may not choose it."""
+    """Rejects placeholders in the host, because the host receives secrets and a model must not choose it."""
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
     if "{" in scheme or "{" in host:
-        raise ToolsetUnusable(f"Tool {tool.name!r}: url can only contain placeholders in the path and the query.")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: `url` can have placeholders in its path and query only.")
     try:
         parse_url(f"{scheme}://{host}/")
     except UnusableUrl as problem:
@@ -75,7 +75,7 @@ def _require_fixed_host(tool: HttpTool) -> None:
 
 def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTemplate) -> None:
     if parameters.get("type") != "object":
-        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters must be a schema of type object.")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: `parameters` must be a schema of type `object`.")
     try:
         compile_schema(parameters)
     except SchemaInvalid as problem:
@@ -84,12 +84,13 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
     missing = sorted(template.placeholders() - set(known if isinstance(known, dict) else ()))
     if missing and not any(name in parameters for name in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")):
         raise ToolsetUnusable(
-            f"Tool {tool.name!r}: parameters doesn't contain {missing[0]!r}. Add it, or remove the placeholder."
+            f"Tool {tool.name!r}: the schema in `parameters` has no property {missing[0]!r}. Add it, or remove the"
+            " placeholder."
         )
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:
-    """Returns the default parameters' schema: a parameter for each placeholder, required if it's in the path."""
+    """Returns the default schema: a parameter for each placeholder, which is required if it's in the path."""
     names = sorted(template.placeholders())
     in_path = RequestTemplate(method="", url=template.url.partition("?")[0]).placeholders()
     return {

@@ -31,7 +31,7 @@ class RequestTemplate(BaseModel):
         return set(_names([self.url, self.query, self.body]))
 
     def request(self, arguments: JsonObject) -> TargetRequest:
-        """Returns the request for these arguments. Raises ToolFailed if an argument can't be part of the URL."""
+        """Returns the request for these arguments. Raises ToolFailed if the URL can't be built from them."""
         path, _, own_query = self.url.partition("#")[0].partition("?")
         url = _path(path, arguments)
         pairs = list(_pairs([*parse_qsl(own_query, keep_blank_values=True), *self.query.items()], arguments))
@@ -95,7 +95,7 @@ def _segment(template: str, arguments: JsonObject) -> str:
     text = _substituted(template, arguments, lambda value: quote(_plain(value), safe="", errors="replace"))
     # These segments would change the request's path.
     if text in ("", ".", ".."):
-        raise ToolFailed(f"The call wasn't made: {text!r} can't be part of a path.")
+        raise ToolFailed(f"The call wasn't made: {text!r} isn't allowed in a URL's path.")
     return text
 
 

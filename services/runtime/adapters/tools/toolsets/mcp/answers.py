@@ -13,9 +13,9 @@ from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.conversation import JsonObject
 
 LEFT_OUT: Final = "aes/left-out"
-"""The key in a tool list's `_meta` for the name of each omitted tool and the reason."""
+"""The key in a tool list's `_meta` whose value lists each omitted tool's name and the reason."""
 LISTED: Final = "aes/listed"
-"""The key in a tool list's `_meta` for the names of the tools passed to the SDK, which may drop some of them."""
+"""The key in a tool list's `_meta` whose value lists the tools that are passed to the SDK. It may drop some of them."""
 CUT: Final = "aes/cut"
 """The key in a result's `_meta` that is set if only the start of the result was read."""
 
@@ -39,7 +39,7 @@ def readable(body: bytes) -> bytes:
 
 
 def beginning(part: bytes, request: bytes) -> bytes | None:
-    """Builds a valid response from `part`, the start of a large one. Returns None if it isn't the result of a call.
+    """Builds a valid response from `part`, the start of a large one. Returns None if that isn't a call's result.
 
     The ID comes from `request`, because the unread part may contain the response's ID.
     """
@@ -115,7 +115,7 @@ def _name(tool: Any, number: int) -> str:
 
 
 def _complete_result(result: JsonObject) -> bool:
-    """Repairs the result of a call in place. Returns whether anything changed."""
+    """Repairs a call's result in place. Returns whether anything changed."""
     before = dict(result)
     structured = result.get("structuredContent")
     if "content" not in result and structured is None:

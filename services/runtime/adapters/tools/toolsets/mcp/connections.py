@@ -23,7 +23,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class McpConnection:
-    """A connection to an MCP server, in its own task because the SDK's scopes are bound to a task."""
+    """A connection to an MCP server. It has its own task, because the SDK's scopes are bound to a task."""
 
     def __init__(self, url: str, transport: GuardedTransport) -> None:
         self.used = False
@@ -109,7 +109,7 @@ class McpConnections:
 
     @asynccontextmanager
     async def use(self, key: Hashable, connect: Callable[[], McpConnection]) -> AsyncIterator[McpConnection]:
-        """Yields the connection for `key`, created if necessary. Raises ToolFailed if the pool is full and in use."""
+        """Yields the connection for `key`, created if necessary. Raises ToolFailed if all connections are in use."""
         entry = self._entry(key, connect)
         entry.users += 1
         try:

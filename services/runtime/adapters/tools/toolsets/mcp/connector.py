@@ -62,7 +62,7 @@ class McpConnector:
         try:
             listed, left_out = await _list_tools(await connection.session())
         except MCPError as problem:
-            raise ToolsetUnusable.at("url", f"The MCP server can't list its tools: {problem.message[:500]}") from None
+            raise ToolsetUnusable.at("url", f"Couldn't list the MCP server's tools: {problem.message[:500]}") from None
         except ValidationError:
             raise ToolsetUnusable("The MCP server's list of tools violates the protocol.") from None
         except ToolFailed as problem:
@@ -104,7 +104,7 @@ class McpConnector:
 
 
 def _key(toolset: Toolset) -> Hashable:
-    """Returns the key of the toolset's connection, with ciphertexts because a new secret requires a new connection."""
+    """Returns the connection's key. It includes the ciphertexts, because a new secret requires a new connection."""
     return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
 
 
@@ -115,7 +115,7 @@ def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:
 async def _send(
     session: ClientSession, tool: ConnectedTool, arguments: JsonObject, context: ToolContext
 ) -> CallToolResult | InputRequiredResult:
-    """Sends one call, without the SDK's `call_tool`, which also lists the tools after each call."""
+    """Sends one call. Doesn't use the SDK's `call_tool`, because that also lists the tools after each call."""
     params = CallToolRequestParams(
         name=tool.name, arguments=arguments, _meta={"Idempotency-Key": context.idempotency_key}
     )
@@ -186,14 +186,14 @@ def _chosen(
             raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools. Select some with allowed_tools.")
         if unusable and not usable:
             problems = "; ".join(f"{tool.name}: {tool.reason}" for tool in unusable.values())
-            raise ToolsetUnusable(f"The MCP server's tools violate the protocol: {problems[:1_000]}.")
+            raise ToolsetUnusable(f"None of the MCP server's tools can be used: {problems[:1_000]}.")
         return DiscoveredTools(tools=list(usable.values()), left_out=list(unusable.values()))
     missing = [name for name in allowed if name not in usable]
     for name in missing:
         if name in unusable:
             raise ToolsetUnusable(f"The MCP server's tool {name} can't be used: {unusable[name].reason}.")
     if missing:
-        raise ToolsetUnusable(f"The MCP server doesn't have all allowed_tools. Missing: {', '.join(missing)[:500]}.")
+        raise ToolsetUnusable(f"The MCP server doesn't have these allowed_tools: {', '.join(missing)[:500]}.")
     return DiscoveredTools(tools=[usable[name] for name in dict.fromkeys(allowed)])
 
 

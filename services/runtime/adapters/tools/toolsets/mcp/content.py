@@ -30,7 +30,7 @@ _IMAGES: Final = {ending: TYPES[ending] for ending in ("png", "jpg", "gif", "web
 async def tool_output(
     result: CallToolResult, tool: str, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ToolOutput:
-    """Converts a result to text and artifacts, with notes on omitted content. Raises ToolFailed for an error."""
+    """Converts a result to text and artifacts, with notes on omitted content. Raises ToolFailed if it's an error."""
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if result.structured_content is not None and not _repeats(texts, result.structured_content):
         texts.append(write_json(result.structured_content).decode())

@@ -119,7 +119,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             response.close()
             return _failed(
-                request, Failure.BROKEN, "the response is compressed, although the request doesn't allow this"
+                request, Failure.BROKEN, "the response is compressed, although the request didn't allow compression"
             )
         if response.status < 400 and response.content_type == "text/event-stream":
             return httpx2.Response(
@@ -212,7 +212,7 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 
 
 def _is_about_the_session(body: bytes) -> bool:
-    """Returns whether a 400 response says that the session is unknown, unless it's about invalid arguments."""
+    """Returns whether a 400 response says that the session is unknown, and not that the arguments are invalid."""
     try:
         error: Any = read_json(body)["error"]
         return error["code"] != _INVALID_PARAMS and _OF_SESSION.search(error["message"]) is not None

@@ -62,7 +62,7 @@ class Arguments:
         return made
 
     def parameters(self) -> list[ParameterBinding]:
-        """Adds and returns the parameters, path first. Of several with the same name, the first keeps the name."""
+        """Adds and returns the parameters, path first. If several have the same name, only the first keeps it."""
         declared = list(self._declared())
         bindings = []
         for place in ("path", "query", "header", "cookie"):
@@ -75,7 +75,7 @@ class Arguments:
         return bindings
 
     def body(self) -> BodyBinding | None:
-        """Adds the body's fields as arguments, or else the whole body as one argument."""
+        """Adds the body's fields as arguments or, if that isn't possible, the whole body as one argument."""
         raw = self.operation.raw.get("requestBody")
         if raw is None or self.operation.safe:
             return None
@@ -100,7 +100,7 @@ class Arguments:
         return BodyBinding(content_type=content_type, form=form, argument=argument, encoding=encoding)
 
     def _encoding(self, media: JsonObject, label: str) -> Iterator[StyledValue]:
-        """Yields the form fields that have their own serialization style."""
+        """Yields the form fields whose serialization style isn't the default."""
         listed = media.get("encoding", {})
         if not isinstance(listed, dict):
             raise JobRefused(f"{label}: `encoding` isn't an object")

@@ -96,7 +96,7 @@ class Document:
             if "$ref" not in value:
                 return value
             value = self.lookup(value["$ref"], place)
-        raise JobRefused(f"{place}: a chain of references is longer than {_REFERENCES}")
+        raise JobRefused(f"{place}: a chain of references has more than {_REFERENCES} links")
 
     def parsed(self, kind: str, value: JsonObject, place: str) -> Any:
         """Parses `value` as an OpenAPI object of type `kind`. Raises JobRefused with the first validation error."""

@@ -31,7 +31,7 @@ class ParameterBinding(StyledValue):
 class BodyBinding(BaseModel):
     """Maps arguments to the body, which is either a single argument or an object with the arguments in `fields`.
 
-    `encoding` contains the form fields with another style than an exploded `form`, OpenAPI's default.
+    `encoding` contains the form fields whose style isn't an exploded `form`, OpenAPI's default.
     """
 
     content_type: str
@@ -55,7 +55,7 @@ Pairs = list[tuple[str, str]]
 
 
 def render(binding: OperationBinding, arguments: JsonObject) -> tuple[str, dict[str, str], bytes | None]:
-    """Returns the request's URL, headers and body. Raises ToolFailed if an argument can't be in the URL or a header."""
+    """Returns the request's URL, headers and body. Raises ToolFailed if an argument isn't allowed there."""
     url, query, headers = binding.url, Pairs(), dict[str, str]()
     for parameter in binding.parameters:
         if parameter.argument not in arguments:
@@ -79,14 +79,14 @@ def _segment(parameter: ParameterBinding, value: Any) -> str:
     text = _joined(parameter, value, lambda part: quote(part, safe="", errors="replace"))
     # These segments would change the request's path.
     if text in ("", ".", ".."):
-        raise ToolFailed(f"the argument {parameter.argument!r} is {text!r}, which can't be part of a path")
+        raise ToolFailed(f"the argument {parameter.argument!r} is {text!r}, which isn't allowed in a URL's path")
     return text
 
 
 def _header(parameter: ParameterBinding, value: Any) -> str:
     text = _joined(parameter, value, str)
     if not (text.isascii() and (text.isprintable() or not text)):
-        raise ToolFailed(f"the argument {parameter.argument!r} is sent in a header and must be printable ASCII")
+        raise ToolFailed(f"the argument {parameter.argument!r} is sent in a header, so it must be printable ASCII")
     # The toolset may reference secrets, but a model may not.
     if SECRET_REFERENCE.search(text):
         raise ToolFailed(f"the argument {parameter.argument!r} must not reference a secret")
@@ -105,7 +105,7 @@ def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of a nested value, such as `a[b][c]`, although OpenAPI only defines one level."""
+    """Yields a nested value's names, such as `a[b][c]`, and texts. OpenAPI itself only defines one level."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _deep_pairs(f"{name}[{key}]", each)
@@ -148,7 +148,7 @@ def _body(binding: BodyBinding, arguments: JsonObject) -> bytes | None:
     if not binding.form:
         return json.dumps(value, ensure_ascii=False).encode(errors="replace")
     if not isinstance(value, dict):
-        raise ToolFailed(f"the argument {binding.argument!r} is sent as a form and must be an object")
+        raise ToolFailed(f"the argument {binding.argument!r} is sent as a form, so it must be an object")
     styled = {field.name: field for field in binding.encoding}
     pairs = Pairs()
     for name, each in value.items():

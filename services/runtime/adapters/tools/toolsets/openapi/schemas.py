@@ -60,7 +60,10 @@ class Schemas:
         return conversion.schema(schema, 0), conversion.references, conversion.nodes
 
     def definitions(self, references: set[str], place: str) -> JsonObject:
-        """Returns `$defs` with the referenced schemas and all they refer to. Raises JobRefused if they're too large."""
+        """Returns `$defs` with the referenced schemas and everything they refer to.
+
+        Raises JobRefused if they're too large.
+        """
         waiting, found = list(references), dict[str, _Definition]()
         nodes = 0
         while waiting:
@@ -142,7 +145,7 @@ class _Conversion:
         return f"#/$defs/{self.schemas.name(reference)}"
 
     def _value(self, value: Any, depth: int) -> Any:
-        """Copies a plain value and checks it, because values from YAML may be huge (aliases) or not exist in JSON."""
+        """Copies and checks a plain value. Values from YAML may be huge because of aliases, or invalid in JSON."""
         self._count(depth)
         if isinstance(value, dict):
             return {str(name): self._value(each, depth + 1) for name, each in value.items()}
