@@ -16,12 +16,12 @@ from libs.contracts.wire_examples import examples_of
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
 Commands ask a service to do something. Each command ends with exactly one terminal event, whose `ce_causationid` is
-the command's `ce_id`. Events report what happened. They're public API: any consumer with its own group can read them.
+the command's `ce_id`. Events report what happened. They're public API: any consumer can read them in its own group.
 The key of every record is the correlation ID.
 
-Events are delivered at least once: deduplicate them by `ce_id`. `ce_sequence` counts the events of a `ce_subject`;
-events with the same correlation ID also arrive in that order. Ignore unknown event types and fields; a breaking change
-gets a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is too large for Kafka.
+Events are delivered at least once: deduplicate them by `ce_id`. `ce_sequence` numbers each subject's events. Events of
+a subject that have the same correlation ID arrive in the order of these numbers. Ignore unknown event types and fields.
+A breaking change gets a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is too large for Kafka.
 """
 
 

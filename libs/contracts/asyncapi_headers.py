@@ -32,12 +32,12 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_sequence": {
         **_TEXT,
         "pattern": "^[0-9]+$",
-        "description": "The number of the event among its subject's events, from 1. Commands have 0. Deltas repeat the"
-        " preceding event's number.",
+        "description": "The event's number among the events of its subject, starting at 1. Commands have 0. Deltas have"
+        " the preceding event's number.",
     },
     "ce_dataref": {
         **_TEXT,
-        "description": "If the payload is too large for Kafka, its path in the service's internal API.",
+        "description": "The payload's path in the service's internal API, if the payload is too large for Kafka.",
     },
     "ce_datahash": {**_TEXT, "description": "The SHA-256 of the payload at `ce_dataref`, in hexadecimal."},
     "traceparent": {**_TEXT, "description": "The W3C trace context."},
@@ -47,10 +47,10 @@ _COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_expiresat": {
         **_TEXT,
         "format": "date-time",
-        "description": "The command isn't accepted after this time.",
+        "description": "The time after which the command isn't accepted.",
     },
-    "ce_identity": {**_TEXT, "description": "The caller, signed by the gateway."},
-    "ce_signature": {**_TEXT, "description": "A signature over the caller, the other attributes and the payload."},
+    "ce_identity": {**_TEXT, "description": "The caller's identity, signed by the gateway."},
+    "ce_signature": {**_TEXT, "description": "A signature over the identity, the other attributes and the payload."},
 }
 _REQUIRED: Final = (
     "ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time", "ce_correlationid",

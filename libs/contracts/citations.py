@@ -9,7 +9,7 @@ class Citation(WireModel):
     """A passage that supports the reply."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "passage of a file": {
+        "passage from a file": {
             "knowledge_base_id": "01980f4f-5e31-7169-8283-708192a3b4c9",
             "knowledge_base_name": "Passenger handbook",
             "file_id": "01980f4f-6f42-727a-9394-8192a3b4c5da",

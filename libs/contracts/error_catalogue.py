@@ -13,7 +13,7 @@ from libs.contracts.errors import ErrorKind
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The meaning of a code, and advice on what to do, in one sentence each."""
+    """The meaning of a code, and advice on what to do, in one or two sentences each."""
 
     meaning: str
     advice: str
@@ -68,7 +68,7 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
     ),
     ErrorKind.TOO_LARGE: _error(
         413,
-        "The body, or a file in it, is larger than its limit.",
+        "The body, or a file in it, exceeds its size limit.",
         "Reduce the size, or split the content across several requests.",
     ),
     ErrorKind.UNSUPPORTED_MEDIA_TYPE: _error(
@@ -88,12 +88,12 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
     ),
     ErrorKind.BUDGET: _error(
         429,
-        "A budget is used up; see `details` for the budget and when it renews.",
+        "A budget is used up; `details` says which budget, and when it renews.",
         "Wait until the budget renews, or ask its owner to increase it.",
     ),
     ErrorKind.RATE_LIMIT: _error(
         429,
-        "There are too many requests, turns, streams or transfers, or the model's provider is busy.",
+        "There are too many requests, turns, streams or transfers, or the model provider is busy.",
         "Retry after `Retry-After` seconds.",
     ),
     ErrorKind.INTERNAL: _error(
@@ -103,8 +103,8 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
     ),
     ErrorKind.MODEL: _error(
         502,
-        "The model's provider failed or refused the call, or the reply doesn't match the `output_schema`.",
-        "Fix what `message` describes, or start a new turn, perhaps with another model.",
+        "The model provider failed or refused the call, or the reply doesn't match the `output_schema`.",
+        "Fix what `message` describes, or start a new turn, possibly with another model.",
     ),
     ErrorKind.UNAVAILABLE: _error(
         503,
@@ -245,7 +245,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "wrong_kind": "The content or answer has the wrong type.",
     "unknown_call": "The result doesn't belong to an open tool call.",
     "option_not_supported": "The model or agent doesn't support the option.",
-    "context_length_exceeded": "The conversation exceeds the model's context.",
+    "context_length_exceeded": "The conversation exceeds the model's context window.",
     "session_moved_on": "The session has newer turns.",
     "requires_action": "The turn is waiting for an approval.",
     "nothing_new": "The request has no new message.",
@@ -262,17 +262,17 @@ FINDINGS: Final[Mapping[str, str]] = {
     # Agents and toolsets.
     "reference_ambiguous": "The agent must be specified by ID or by key, not both.",
     "model_form": "The model isn't in the format `provider:name`.",
-    "model_unknown": "The provider doesn't have the model.",
+    "model_unknown": "The provider doesn't offer the model.",
     "model_unlisted": "The model isn't in the provider's list of models.",
     "provider_unknown": "The model provider doesn't exist.",
     "provider_not_configured": "The model provider isn't configured.",
     "not_checked": "Part of the configuration wasn't checked because a service didn't respond.",
     "tool_unknown": "The tool doesn't exist.",
     "tool_repeated": "The tool is listed twice.",
-    "tool_left_out": "A tool of the toolset's target can't be used and was skipped.",
+    "tool_left_out": "One of the target's tools can't be used and was skipped.",
     "tools_missing": "The agent type needs tools.",
     "tools_unused": "The agent type doesn't use tools.",
-    "tools_unusable": "The tools of the toolset's target can't be used.",
+    "tools_unusable": "None of the target's tools can be used.",
     "toolset_unknown": "The toolset doesn't exist.",
     "policy_empty": "The tool policy has no settings.",
     "policy_of_client_tool": "The caller runs the tool, so the policy has no effect.",
@@ -281,12 +281,12 @@ FINDINGS: Final[Mapping[str, str]] = {
     "knowledge_base_unknown": "The knowledge base doesn't exist.",
     "knowledge_base_repeated": "The knowledge base is attached twice.",
     "knowledge_bases_unavailable": "Knowledge bases aren't available in this installation.",
-    "origin_invalid": "The value isn't an origin.",
+    "origin_invalid": "The value isn't a web origin.",
     "url_invalid": "The value isn't an http or https URL.",
     "url_credentials": "The URL contains credentials.",
     "secret_unknown": "The secret doesn't exist.",
     "secret_reference": "The reference to a secret is malformed.",
-    "secret_outside_headers": "A secret is used outside the headers.",
+    "secret_outside_headers": "A secret is used somewhere other than in a header.",
     "header_reserved": "The header is reserved for the service.",
     "header_repeated": "The header is set twice.",
     "placeholder_in_host": "The URL's host has a placeholder.",

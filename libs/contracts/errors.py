@@ -134,7 +134,7 @@ class ErrorInfo(BaseModel):
     details: list[ErrorDetail] | None = None
     correlation_id: str | None = None
     retry_after: int | None = None
-    """The number of seconds to wait. HTTP responses have it in the ``Retry-After`` header only."""
+    """The number of seconds to wait before a retry. HTTP responses have it only in the ``Retry-After`` header."""
 
 
 class ErrorBody(BaseModel):
@@ -267,7 +267,7 @@ def cause_of(problem: BaseException) -> str:
 
 
 def _location(traceback: TracebackType | None) -> str:
-    """Returns the line that raised the exception. Before a library's line, adds the project's line that called it."""
+    """Returns the line that raised the exception. If it's a library's line, the project's calling line precedes it."""
     lines = [(frame.f_globals.get("__name__", "?"), line) for frame, line in walk_tb(traceback)]
     own = [line for line in lines if line[0].startswith(_OWN)]
     places = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
@@ -294,7 +294,7 @@ def invalid_field(
 
 def invalid_cursor() -> ValidationFailed:
     """Returns the error for a cursor that the list didn't issue."""
-    finding = "must be the `next` of the previous page"
+    finding = "must be the `next` value of the previous page"
     detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=finding)
     return ValidationFailed(f"Invalid query: after {finding}.", details=[detail])
 
@@ -308,7 +308,7 @@ def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
 
 def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLimited:
     """Returns the error for a request that would exceed one of the company's rate or concurrency limits."""
-    what = name.replace("_per_minute", " a minute").replace("_", " ")
+    what = name.replace("_per_minute", " per minute").replace("_", " ")
     message = f"The company has reached its limit for {what} ({limit})."
     return RateLimited(message, details=[_of_limit(name, limit, used, message)], retry_after=retry_after)
 

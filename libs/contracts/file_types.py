@@ -132,8 +132,8 @@ def check_signature(name: str, kind: FileType, head: bytes) -> None:
     if kind.begins(head):
         return
     looks = _looks_like(head)
-    says = f"the file looks like {looks}" if looks else "its content doesn't match"
-    raise UnsupportedMediaType(f"The extension of '{name}' stands for {kind.content_type}, but {says}.")
+    says = f"the file looks like {looks}" if looks else "the file's content doesn't match"
+    raise UnsupportedMediaType(f"The extension of '{name}' indicates {kind.content_type}, but {says}.")
 
 
 def _looks_like(head: bytes) -> str | None:

@@ -19,11 +19,11 @@ def required_object(values: Any) -> dict[str, Any]:
     """Returns the body. Raises ``ValidationFailed`` if it isn't an object."""
     if isinstance(values, dict):
         return values
-    raise invalid_field([], "the body must be an object", kind="object_type", hint="send named fields in an object")
+    raise invalid_field([], "the body must be an object", kind="object_type", hint="send an object with named fields")
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
-    """Converts Pydantic's errors for a body."""
+    """Converts Pydantic's errors for a body to the error that the caller receives."""
     errors = problem.errors(include_url=False, include_input=False)[:_MOST_ERRORS]
     details = _without_noise([_detail(error, values, model) for error in errors])[:MOST_DETAILS]
     first = details[0]

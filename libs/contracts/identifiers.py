@@ -34,7 +34,7 @@ def id_of(value: str, thing: str) -> str:
 
 
 def creation_time(value: str) -> datetime | None:
-    """Returns when an ID was created, or None if the ID contains no timestamp."""
+    """Returns the time at which an ID was created, or None if the ID contains no timestamp."""
     if not is_id(value) or value[_VERSION] != "7":
         return None
     try:

@@ -173,7 +173,7 @@ class Command(Message):
 
 
 class BodyCommand(Command):
-    """A command with a request's body. Fields that the caller omitted are omitted on the bus, too."""
+    """A command that contains a request body. Fields that the caller omitted are omitted on the bus, too."""
 
     def encode(self) -> bytes:
         return self.model_dump_json(exclude_unset=True).encode()
@@ -189,7 +189,7 @@ class CommandRejected(Event):
         "expired": {
             "error": {
                 "type": "timeout_error",
-                "message": "The command expired before it was accepted. Nothing was changed.",
+                "message": "The command expired before it was accepted. Nothing was changed. Send it again.",
             }
         }
     }

@@ -35,7 +35,7 @@ class Page(Generic[Item]):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Returns the values of the fields of ``ListPage``."""
+        """Returns the fields that ``ListPage`` defines, with their values."""
         return {
             "total": self.total,
             "total_is_exact": self.total_is_exact,

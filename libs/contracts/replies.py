@@ -13,7 +13,8 @@ from libs.contracts.models import WireModel, is_none
 class Usage(WireModel):
     """A turn's usage. ``seconds`` is how long the turn ran, excluding the time spent waiting.
 
-    ``cost`` is an exact decimal at the model's price when the turn ran, or ``null`` if the model has no price.
+    ``cost`` is an exact decimal, calculated with the model's price when the turn ended. It's ``null`` if the
+    model has no price.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

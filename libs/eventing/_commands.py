@@ -178,7 +178,7 @@ class CommandRouter:
 
     @staticmethod
     async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
-        """Records several commands in the inbox, in the transaction of their effects.
+        """Records several commands in the inbox, in the same transaction as their effects.
 
         If the result's ``check`` raises, roll the transaction back and execute each command separately.
         """
@@ -260,7 +260,9 @@ class CommandRouter:
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, cause=cause)
             metrics.given_up(envelope.type)
             command_type, _ = self._routes[envelope.type]
-            given_up = InternalError("The command couldn't be executed.", cause=cause)
+            given_up = InternalError(
+                "The command couldn't be executed. Give the correlation ID to the operator.", cause=cause
+            )
             await self._reject(command_type, context, given_up)
 
     def _context(self, envelope: Envelope, payload: bytes) -> CommandContext:
@@ -278,10 +280,10 @@ class CommandRouter:
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
         """Rejects a command that has expired, or that was created after its API key was revoked."""
         if _is_expired(envelope):
-            expired = TimedOut("The command expired before it was accepted. Nothing was changed.")
+            expired = TimedOut("The command expired before it was accepted. Nothing was changed. Send it again.")
             await self._refuse_unless_accepted(context, expired)
         if self._revoked is not None and self._revoked.was_revoked_before(context.identity.key_id, envelope.time):
-            revoked = AuthenticationFailed("The API key was revoked before the request. Nothing was changed.")
+            revoked = AuthenticationFailed("The API key was revoked before the request was sent. Nothing was changed.")
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:

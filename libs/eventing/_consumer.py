@@ -254,7 +254,7 @@ class GroupMember(Assignment, ABC):
 
 
 class _InWork(NamedTuple):
-    """A record that is being processed, with the partition's tracker at the time. A rebalance replaces the tracker."""
+    """A record to be processed, and its partition's tracker when it was fetched. A rebalance replaces the tracker."""
 
     record: Record
     tracker: OffsetTracker

@@ -21,7 +21,7 @@ _PURPOSE: Final = b"aes.command.v1"
 
 
 class IdentitySigner:
-    """Signs and verifies identities with a key that all services share. ``accepted`` keys only verify."""
+    """Signs and verifies identities with a key that all services share. ``accepted`` contains keys that only verify."""
 
     def __init__(self, key: str, *accepted: str) -> None:
         if any(len(one) < _MINIMUM_KEY_LENGTH for one in (key, *accepted)):

@@ -25,7 +25,7 @@ class AlreadyProcessed(Exception):
 
 
 async def enter(connection: Connection, consumer: str, message_id: str, company_id: str) -> None:
-    """Records a message as processed, in the transaction of its effects. Raises ``AlreadyProcessed``."""
+    """Records a message as processed, in the same transaction as its effects. Raises ``AlreadyProcessed``."""
     if await fetch_value(connection, _ENTER, (consumer, message_id, company_id)) is None:
         raise AlreadyProcessed(message_id)
 
@@ -44,7 +44,10 @@ class PendingEntries:
 
 
 async def enter_all(connection: Connection, consumer: str, messages: Collection[tuple[str, str]]) -> PendingEntries:
-    """Records messages, as ``(message_id, company_id)``, as processed in the transaction of their effects."""
+    """Records messages as processed, in the same transaction as their effects.
+
+    Each item of ``messages`` is a pair ``(message_id, company_id)``.
+    """
     ids, companies = [message_id for message_id, _ in messages], [company_id for _, company_id in messages]
     return PendingEntries(len(ids), await connection.execute(_ENTER_ALL, (consumer, ids, companies)))
 

@@ -82,7 +82,9 @@ class KafkaConnection:
         return given
 
     async def refusal(self) -> str | None:
-        """Returns the reason why a connection to the first broker fails, which aiokafka doesn't report, or None."""
+        """Returns the reason why a connection to the first broker fails, or None if it succeeds.
+
+        aiokafka doesn't report this reason."""
         options = self.options()
         server = options.pop("bootstrap_servers").split(",")[0].strip()
         host, _, port = server.rpartition(":")
@@ -107,9 +109,9 @@ def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
 
 
 class BrokerArrival:
-    """Delays first connections until a broker accepts connections, for at most ``seconds``.
+    """Delays the first connections until a broker accepts connections, for at most ``seconds``.
 
-    aiokafka would log an error for each attempt that is too early.
+    Otherwise, aiokafka would log an error for each attempt before that.
     """
 
     def __init__(self, connection: KafkaConnection, seconds: float = _ARRIVAL_SECONDS) -> None:

@@ -109,7 +109,7 @@ class _Reader:
         ]
 
     def _answered(self, partition: TopicPartition) -> float:
-        """Returns when the broker last answered a fetch of the partition, by the loop's clock."""
+        """Returns the time, by the loop's clock, when the broker last answered a fetch of the partition."""
         now = asyncio.get_running_loop().time()
         assigned = partition in self._consumer.assignment()
         answered = self._consumer.last_poll_timestamp(partition) if assigned else None
@@ -140,7 +140,7 @@ class _Reader:
                     return
 
     def _polls(self) -> dict[TopicPartition, int | None]:
-        """Returns when a fetch of each partition was last answered. Omits paused partitions."""
+        """Returns the time of the last answered fetch of each partition. Omits paused partitions."""
         fetched = self._consumer.assignment() - self._consumer.paused()
         return {partition: self._consumer.last_poll_timestamp(partition) for partition in fetched}
 

@@ -39,7 +39,7 @@ class KafkaGroups:
         self._client_id = client_id
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
-        """Removes the members of dead processes. Returns how many. Raises ``BusUnavailable``."""
+        """Removes the members of dead processes. Returns the number of removed members. Raises ``BusUnavailable``."""
         client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):

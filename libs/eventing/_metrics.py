@@ -23,7 +23,7 @@ SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published on behalf o
 PURGED: Final = Counter("aes_purged_rows_total", "Expired rows deleted.", ["service", "table"])
 PURGE_FAILURES: Final = Counter(
     "aes_purge_failures_total",
-    "Failed deletions of batches of expired rows. They're retried.",
+    "Failed attempts to delete a batch of expired rows. They're retried.",
     ["service", "table"],
 )
 PARKED: Final = Counter(

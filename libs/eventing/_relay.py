@@ -242,7 +242,7 @@ class Relay:
                 self._look.set()
 
     async def sweep(self) -> int:
-        """If this process gets the lease, publishes messages that other processes left behind. Returns how many."""
+        """If this process gets the lease, publishes messages that other processes left behind. Returns their number."""
         ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         if self.oldest < _SWEEP_AGE_SECONDS:
             return 0

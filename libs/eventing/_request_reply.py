@@ -321,7 +321,9 @@ class CommandSender:
         except MessageRefused as problem:
             # The broker's reason is only for operators.
             _log.error("command.rejected_by_broker", topic=topic.name, problem=str(problem))
-            raise ServiceUnavailable("The message bus rejected the request.") from problem
+            raise ServiceUnavailable(
+                "The message bus rejected the request. Give the correlation ID to the operator."
+            ) from problem
 
     def _on_record(self, record: Record) -> None:
         try:

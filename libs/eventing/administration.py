@@ -58,7 +58,7 @@ class Replication:
 
     @classmethod
     def of(cls, factor: int, in_sync: int | None = None) -> "Replication":
-        """By default, one broker can fail. Raises ``ValueError`` unless ``in_sync`` is from 1 to ``factor``."""
+        """By default, one broker may fail. Raises ``ValueError`` unless ``in_sync`` is from 1 to ``factor``."""
         least = in_sync if in_sync is not None else max(1, factor - 1)
         if not 1 <= least <= factor:
             raise ValueError(f"The number of in-sync replicas must be from 1 to {factor}, not {least}")

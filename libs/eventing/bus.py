@@ -127,7 +127,7 @@ class Consumer(Protocol):
         """
 
     async def drained(self) -> dict[Partition, float]:
-        """Returns when each partition last had no records left to poll, by the loop's clock."""
+        """Returns the time, by the loop's clock, when each partition last had no records left to poll."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
         """Returns the next offset and the end offset of each assigned partition. Raises ``BusUnavailable``."""
@@ -155,7 +155,7 @@ class Tail(Protocol):
         """Returns whether ``poll`` has returned every message sent before ``start``. Raises ``BusUnavailable``."""
 
     def answered(self) -> float:
-        """Returns when the broker last confirmed the next offset of every partition, by the loop's clock."""
+        """Returns the time, by the loop's clock, when the broker last confirmed every partition's next offset."""
 
 
 class Bus(Protocol):

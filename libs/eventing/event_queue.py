@@ -9,7 +9,7 @@ from libs.contracts.errors import ServiceError, ServiceUnavailable
 
 T = TypeVar("T")
 MOST_UNREAD: Final = 2000
-"""The maximum number of unread events: for a turn, a minute of text in pieces of 30 ms."""
+"""The maximum number of unread events. For a turn, that's a minute of text in pieces of 30 ms."""
 MAX_EVENTS: Final = 64
 """The maximum number of events per read."""
 

@@ -129,7 +129,7 @@ class PayloadReader:
         self._fetch = fetch
 
     async def read(self, envelope: Envelope, value: bytes) -> bytes:
-        """Returns the payload. Raises ``PayloadCorrupt`` and the errors of ``fetch``."""
+        """Returns the payload. Raises ``PayloadCorrupt`` and any error that ``fetch`` raises."""
         if envelope.data_ref is None:
             return value
         owner = envelope.type.split(".")[1]

@@ -29,7 +29,7 @@ def serve(
     *,
     own_roles: Mapping[str, Callable[[S], Service]] | None = None,
 ) -> None:
-    """Runs a service in the role given as an argument. If settings are invalid, names the variables and exits with 2.
+    """Runs a service in the role given as an argument. If settings are invalid, lists them and exits with status 2.
 
     ``own_roles`` contains additional roles of this service, each with a function that builds the service for the role.
     """

@@ -24,7 +24,7 @@ Member = ConsumerLoop | BatchConsumer[Any]
 
 
 class DeadMemberReaper:
-    """Removes the service's dead processes from this process's Kafka groups."""
+    """Removes dead processes of the service from the Kafka groups that this process belongs to."""
 
     def __init__(self, bus: KafkaBus, presence: Presence) -> None:
         self._groups = bus.groups()

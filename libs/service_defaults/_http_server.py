@@ -201,7 +201,9 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._head_size += len(data)
         if self._head_size > LARGEST_HEAD and not self.transport.is_closing():
-            self._refuse("431 Request Header Fields Too Large", TooLarge("The request's headers are too large."))
+            self._refuse(
+                "431 Request Header Fields Too Large", TooLarge("The request's headers are larger than 64 KiB.")
+            )
         elif self._head_timer is None:
             self._start_head_timer()
 

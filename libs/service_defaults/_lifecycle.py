@@ -64,9 +64,9 @@ class Lifecycle:
         self._on_start.append(hook)
 
     def on_stop(self, hook: Hook) -> None:
-        """Registers a hook that runs once the consumers have stopped, until ``seconds_to_stop`` returns 0.
+        """Registers a hook that runs after the consumers have stopped. It can run until ``seconds_to_stop`` returns 0.
 
-        HTTP, the database and the bus still work meanwhile.
+        In the meantime, HTTP, the database and the bus still work.
         """
         self._on_stop.append(hook)
 

@@ -1,4 +1,4 @@
-"""The release, as in ``pyproject.toml``, which images don't contain."""
+"""The release number, which is the same as in ``pyproject.toml``. Images don't contain that file."""
 
 from typing import Final
 

@@ -24,7 +24,7 @@ _SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path does
 RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 """The types of errors that have a Retry-After header."""
 CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
-"""RFC 9110 requires a 401 to list schemes. ``ApiKey`` isn't a registered scheme, but a common name."""
+"""RFC 9110 requires a 401 to list schemes. ``ApiKey`` is a common name, although it isn't a registered scheme."""
 _DEFAULT_RETRY_SECONDS: Final = 2
 
 

@@ -47,7 +47,7 @@ class UpstreamAddresses:
     """
 
     def __init__(self, addresses: dict[str, str], clock: Callable[[], float] = time.monotonic) -> None:
-        """``addresses`` has the comma-separated base URLs of each service, or "" if the service isn't installed."""
+        """``addresses`` maps each service to its comma-separated base URLs, or to "" if it isn't installed."""
         self.by_service = {name: [one.strip() for one in urls.split(",")] for name, urls in addresses.items() if urls}
         self._clock = clock
         self._skipped_until: dict[str, float] = {}
@@ -311,7 +311,7 @@ def refusal(status: int, body: bytes, *, checks_credential: bool = False) -> Ser
             return error_from(_ErrorBody.model_validate_json(body).error)
         except ValidationError:
             pass
-    return ServiceUnavailable("An internal service returned an unexpected response.", retry_after=5)
+    return ServiceUnavailable("An internal service returned an unexpected response. Try again later.", retry_after=5)
 
 
 async def _first_reached(

@@ -32,7 +32,7 @@ Caller = Annotated[Identity, Depends(caller)]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 Cursor = Annotated[str | None, Query(max_length=1000)]
-"""``next`` from the previous page."""
+"""The ``next`` value of the previous page."""
 
 
 def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRouter:

@@ -50,7 +50,9 @@ BEHIND: Final = "the database hasn't been migrated to this release"
 __all__ = ["API", "WORKER", "Service"]
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
-_BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects with events waiting for earlier events.", ["service"])
+_BEHIND: Final = Gauge(
+    "aes_outbox_behind_subjects", "Subjects with events that wait for earlier events to be published.", ["service"]
+)
 _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events recorded but not yet published.", ["service"])
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "Age of the oldest unpublished event.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
@@ -74,7 +76,10 @@ class AwaitedSchema:
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
-        """Waits until the database has this release's newest revision. Raises ``IncompatibleSchema`` and outages."""
+        """Waits until the database has this release's newest revision.
+
+        Raises ``IncompatibleSchema``, and any error that an outage causes.
+        """
         while not await asyncio.to_thread(is_migrated, url, self._migrations):
             if not self._behind:
                 _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")

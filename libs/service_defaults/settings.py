@@ -118,7 +118,7 @@ class ServiceSettings(KafkaSettings):
 
 
 def invalid_settings(settings_type: type[ServiceSettings]) -> dict[str, str]:
-    """Returns error messages by variable. The key is empty if the message names the variables."""
+    """Returns error messages by variable. The variable is empty if the message itself names the variables."""
     try:
         settings_type()
     except ValidationError as problem:

@@ -26,7 +26,7 @@ class ActionPage(WireModel, ListPage):
 class ResolveActionBody(StrictModel):
     """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
+    ``decision`` resolves an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
     tool call that you ran. ``output`` can be any JSON value, including ``null``.
     """
 
@@ -53,7 +53,7 @@ class ResolveActionBody(StrictModel):
 
 
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
-    """An answer to an action was accepted. Repeating an answer publishes this event again.
+    """An answer to an action was accepted. Sending the same answer again publishes this event again.
 
     ``turn`` is the turn's resulting state.
     """
@@ -66,9 +66,10 @@ class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted
 class ResolveAction(
     Command, type="aes.runtime.resolve_action.v1", outcomes=(ResolveActionAccepted,), subject="turn_id"
 ):
-    """Answer an open action of a waiting turn: an approval with ``decision``, a tool call with ``output`` or ``error``.
+    """Resolve an open action of a waiting turn.
 
-    If neither ``decision`` nor ``error`` is set, the answer is ``output``, even if it's ``null``.
+    Set ``decision`` for an approval, and ``output`` or ``error`` for a tool call. If neither ``decision`` nor ``error``
+    is set, the result is ``output``, even if it's ``null``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -42,7 +42,7 @@ CallSeconds = Annotated[float, Field(ge=1, le=600)]
 CallRetries = Annotated[int, Field(ge=0, le=5)]
 """The maximum number of retries of a tool call after connection errors, timeouts, and 429 or 5xx responses.
 
-A call is retried only if that's safe.
+A call is retried only if it's safe to repeat.
 """
 
 

@@ -143,7 +143,7 @@ class ArtifactPassages(BaseModel):
 
 
 class ArtifactLinkBody(StrictModel):
-    """A download link of an artifact, even an expired one."""
+    """A download link to an artifact. The link may have expired."""
 
     url: Annotated[str, Field(min_length=1, max_length=4000)]
 

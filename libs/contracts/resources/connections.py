@@ -1,4 +1,4 @@
-"""Connections: public keys with which web pages chat with one agent."""
+"""Connections: public keys that let web pages chat with one agent."""
 
 from typing import Annotated, Any, ClassVar
 

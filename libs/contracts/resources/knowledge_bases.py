@@ -55,7 +55,7 @@ class EmbeddingConfig(StrictModel):
 class CreateKnowledgeBaseBody(StrictModel):
     """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion.
 
-    ``processing_engine`` defaults to the installation's.
+    ``processing_engine`` defaults to the installation's engine.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

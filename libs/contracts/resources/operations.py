@@ -1,4 +1,4 @@
-"""The state of services and consumers and the dead-lettered messages, for operators."""
+"""The state of services and consumers, and the dead-lettered messages, for operators."""
 
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ class Replica(BaseModel):
 
 
 class ServiceState(BaseModel):
-    """The state of a service: ``ready`` of its ``total`` replicas are ready. Only operators see ``replicas``."""
+    """The state of a service. ``ready`` counts the replicas that are ready. Only operators see ``replicas``."""
 
     service: str
     status: Literal["ready", "degraded", "unavailable"]
@@ -148,7 +148,7 @@ class DeadLetterDetail(DeadLetter):
 
 
 class ReplayResult(BaseModel):
-    """A replayed message. If ``repeated`` is true, an earlier request replayed it, and this one sent nothing."""
+    """A replayed message. If ``repeated`` is true, an earlier request replayed it, and this request sent nothing."""
 
     dead_letter: DeadLetter
     repeated: bool

@@ -21,7 +21,7 @@ def secret_place(company_id: str, name: str) -> str:
 class PutSecretBody(StrictModel):
     """The body of ``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"a token": {"value": "the token of the ticket office"}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a token": {"value": "the ticket office's token"}}
 
     value: str = Field(min_length=1, max_length=8_000, pattern=r"^[\x20-\x7e]+$", repr=False)
 

@@ -59,7 +59,7 @@ class _Body(CallSettings):
 
 
 class McpToolsetBody(_Body):
-    """The tools of an MCP server over streamable HTTP, limited to ``allowed_tools`` if set."""
+    """The tools of an MCP server that uses streamable HTTP, limited to ``allowed_tools`` if set."""
 
     type: Literal["mcp"]
     url: Url
@@ -228,7 +228,7 @@ class LeftOutTool(BaseModel):
 
 
 class DiscoveredTools(BaseModel):
-    """Internal: the tools that a target offers or that an OpenAPI document describes, with the target's defaults."""
+    """Internal: the tools that a target offers or that an OpenAPI document describes, with their default settings."""
 
     tools: list[ConnectedTool]
     left_out: list[LeftOutTool] = []
@@ -262,7 +262,7 @@ class CallToolReply(BaseModel):
 class _Toolset(_CallSettings):
     """A version of a toolset. Its tools were last fetched at ``refreshed_at``.
 
-    ``warnings`` lists tools of the target that can't be used and were skipped.
+    ``warnings`` lists the target's tools that can't be used and were skipped.
     """
 
     name: str

@@ -69,7 +69,7 @@ class ModelSettings(StrictModel):
 
 
 class TurnOptions(ModelSettings):
-    """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
+    """Per-turn settings that override the agent's. ``instructions`` are added to the agent's instructions.
 
     The model's output ends before any of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
     call, and applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
@@ -112,8 +112,8 @@ class RequiredAction(WireModel):
     """An approval or tool result that a waiting turn needs before it can resume.
 
     For an ``approval``, a user decides whether the call may run with exactly these arguments. For a ``tool_result``,
-    the caller runs the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn
-    resumes.
+    the caller runs the tool and returns its result. If the action isn't resolved by ``expires_at``, the call fails and
+    the turn resumes.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -139,7 +139,7 @@ class BlockedBy(WireModel):
 
 
 class TurnAccepted(WireModel):
-    """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
+    """The body of a 202 response. The turn continues in the background. The ``Location`` header is its URL.
 
     If the turn is waiting, ``required_actions`` are its open actions. If the turn is queued behind a waiting turn,
     ``blocked_by`` is the waiting turn.
@@ -290,7 +290,7 @@ class TurnCompleted(Event, ExecuteReply, type="aes.runtime.turn.completed.v1"):
 
 
 class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
-    """A turn failed. ``usage`` covers the model responses recorded before or with the failure."""
+    """A turn failed. ``usage`` covers the model responses that were recorded before the failure or with it."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "model error": {
@@ -386,9 +386,9 @@ class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
 
 
 class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
-    """A turn is waiting for an answer to this action.
+    """A turn is waiting for this action to be resolved.
 
-    A turn can wait for several actions and resumes when all are resolved.
+    A turn can wait for several actions. It resumes once all of them are resolved.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an approval": {"step": 1}}
@@ -398,11 +398,11 @@ class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
 
 
 class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
-    """An action was answered, or it expired.
+    """An action was resolved, or it expired.
 
     ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``turn.tool_call.completed``
-    or ``turn.tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn
-    ends first, its open actions are closed without this event.
+    or ``turn.tool_call.failed`` follows immediately or, for an approved call, once the call has run. If the turn ends
+    first, its open actions are closed without this event.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -471,15 +471,16 @@ class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", top
 COMPANY_BACKLOG_FULL: Final = "company_backlog_full"
 """The error detail's type if the company has reached its maximum number of unfinished turns."""
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
-"""The error detail's type if the conversation of a turn with ``whole_history`` exceeds the model's context."""
+"""The error detail's type if the conversation of a turn with ``whole_history`` exceeds the model's context window."""
 SESSION_MOVED_ON: Final = "session_moved_on"
 """The error detail's type if a turn's ``position`` isn't its actual number in the session."""
 
 
 class ClientCalls(WireModel):
-    """Settings for callers that keep the conversation themselves. The turn ends at client tool calls and doesn't wait.
+    """Settings for callers that keep the conversation themselves.
 
-    ``answered`` contains the calls of earlier turns and their results. These messages follow the turn's own message.
+    When the model calls client tools, the turn ends instead of waiting for their results. ``answered`` contains the
+    calls of earlier turns and their results. These messages follow the turn's own message.
     """
 
     answered: list[HistoryMessage] = []
@@ -492,8 +493,9 @@ class TurnRequest(WireModel):
 
     ``stream`` publishes the reply's text as deltas. Without ``client_calls``, the turn waits for the results of client
     tools. ``position`` is the expected number of the turn in the session, from 0. If the number is different, the
-    command is rejected as a conflict (``session_moved_on``). If the conversation exceeds the model's context, a turn
-    with ``whole_history`` fails (``context_length_exceeded``). Any other turn drops the oldest messages with a warning.
+    command is rejected as a conflict (``session_moved_on``). If the conversation exceeds the model's context
+    window, a turn with ``whole_history`` fails (``context_length_exceeded``). Any other turn drops the oldest messages
+    with a warning.
     """
 
     stream: bool = False

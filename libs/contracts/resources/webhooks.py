@@ -269,7 +269,7 @@ class SealedSecret(BaseModel):
 
 
 class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(WebhookCreated,)):
-    """Create a webhook that receives new events of these types. The webhook's ID is the command's ID."""
+    """Create a webhook that receives new events of the given types. The webhook's ID is the command's ID."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "finished turns": {

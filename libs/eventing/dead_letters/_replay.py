@@ -67,14 +67,14 @@ class Replay:
     async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
         """Returns the complete payload of the message, or the reason why the message can't be sent."""
         if message.is_too_old(datetime.now(UTC)):
-            return b"", "The message is more than 7 days old, so consumers might process it twice."
+            return b"", "The message is more than 7 days old. If it were replayed, consumers might process it twice."
         if message.original_position is None:
             return message.value, ""
         original = await self._session.record(self._topic.source, *message.original_position)
         if original is None or ("ce_id", (message.header("ce_id") or "").encode()) not in original.headers:
             return (
                 b"",
-                f"The message was too large to copy, and {self._topic.source} no longer contains it.",
+                f"The payload was too large for the dead-letter topic, and {self._topic.source} no longer contains it.",
             )
         return original.value or b"", ""
 
@@ -93,7 +93,9 @@ class Replay:
         except MetadataTooLong:
             raise Conflict("Too many messages were skipped. Replay the topic's earlier messages first.") from None
         except _FENCED:
-            raise ReplayOvertaken(f"Another replay of {self._topic.name} has started.") from None
+            raise ReplayOvertaken(
+                f"Another replay of {self._topic.name} has started. Try again once it has ended."
+            ) from None
 
 
 @asynccontextmanager
