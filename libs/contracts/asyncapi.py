@@ -19,9 +19,10 @@ Commands ask a service to do something. Each command ends with exactly one termi
 the command's `ce_id`. Events report what happened. They're public API: any consumer can read them in its own group.
 The key of every record is the correlation ID.
 
-Events are delivered at least once: deduplicate them by `ce_id`. `ce_sequence` numbers each subject's events. Events of
-a subject that have the same correlation ID arrive in the order of these numbers. Ignore unknown event types and fields.
-A breaking change gets a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is too large for Kafka.
+Events are delivered at least once: deduplicate them by `ce_id`. `ce_sequence` numbers the events of each
+subject and source. If such events have the same correlation ID, they arrive in the order of their numbers. Ignore
+unknown event types and fields. A breaking change gets a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a
+payload that is too large for Kafka.
 """
 
 

@@ -32,7 +32,7 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_sequence": {
         **_TEXT,
         "pattern": "^[0-9]+$",
-        "description": "The event's number among the events of its subject, starting at 1. Commands have 0. Deltas have"
+        "description": "The event's sequence number per subject and source, starting at 1. Commands have 0. Deltas have"
         " the preceding event's number.",
     },
     "ce_dataref": {

@@ -24,7 +24,7 @@ class TopicKind(StrEnum):
 class Topic:
     """A topic of the bus. ``retention_ms`` and ``segment_ms`` are in milliseconds.
 
-    ``consumers`` are the services that read the topic in a consumer group, with a dead-letter topic each.
+    ``consumers`` are the services that read the topic in a consumer group; each has a dead-letter topic.
     ``tailed_by`` are the services that read the topic without a group and skip unreadable messages. Never change the
     number of ``partitions``: keys would move to other partitions and lose their order.
     """
@@ -143,7 +143,7 @@ def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
         owner=consumer,
         senders=(consumer,),
         consumers=(),
-        description=f"Messages from {topic.name} that the {consumer} service couldn't process, with the reason.",
+        description=f"Messages from {topic.name} that the {consumer} service couldn't process, each with the reason.",
         partitions=1,
         retention_ms=30 * _DAY_MS,
     )

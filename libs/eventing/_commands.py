@@ -283,7 +283,9 @@ class CommandRouter:
             expired = TimedOut("The command expired before it was accepted. Nothing was changed. Send it again.")
             await self._refuse_unless_accepted(context, expired)
         if self._revoked is not None and self._revoked.was_revoked_before(context.identity.key_id, envelope.time):
-            revoked = AuthenticationFailed("The API key was revoked before the request was sent. Nothing was changed.")
+            revoked = AuthenticationFailed(
+                "The API key was revoked before the request was sent. Nothing was changed. Use another key."
+            )
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:

@@ -84,7 +84,8 @@ class KafkaConnection:
     async def refusal(self) -> str | None:
         """Returns the reason why a connection to the first broker fails, or None if it succeeds.
 
-        aiokafka doesn't report this reason."""
+        aiokafka doesn't report this reason.
+        """
         options = self.options()
         server = options.pop("bootstrap_servers").split(",")[0].strip()
         host, _, port = server.rpartition(":")

@@ -38,7 +38,7 @@ _LOOK_UP_SECONDS: Final = 5.0
 class TailReader:
     """Passes each record of some topics to a callback exactly once, even if the broker is temporarily unavailable.
 
-    Reading starts at the end of the topics, or with ``from_start`` at the first retained record. ``caught_up`` is set
+    Reading starts at the end of the topics or, with ``from_start``, at the first retained record. ``caught_up`` is set
     once all records that were sent before reading started have been passed on.
     """
 

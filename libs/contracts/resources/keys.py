@@ -87,7 +87,8 @@ class KeyPage(ListPage):
 class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):
     """An API key was created.
 
-    After a rotation, ``replaces`` is the ID of the old key, which expires after the grace period."""
+    After a rotation, ``replaces`` is the ID of the old key, which expires after the grace period.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "rotation": {"prefix": "aes_k3Vd", "replaces": "01980f4e-2d10-7a83-b2c4-5d6e7f8091a3"}
