@@ -41,7 +41,7 @@ _ADD_USER: Final = (
 
 
 class Administration:
-    """Manages companies, users and keys. Companies and users can be given by name or ID."""
+    """Manages companies, users and keys. Methods accept the name or ID of a company or user."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -86,7 +86,9 @@ class Administration:
         owner = await self.company(company)
         rows = await self._database.records(f"{_USERS} AND {_column(user)} = %s", (owner.id, user))
         if not rows:
-            raise NotFound(f"The company '{owner.name}' doesn't have a user '{user}'.")
+            raise NotFound(
+                f"The company '{owner.name}' doesn't have a user '{user}'. List its users with 'aes users list'."
+            )
         return User(**rows[0])
 
     async def create_key(
@@ -129,11 +131,13 @@ class Administration:
     async def key(self, key_id: str) -> ApiKey:
         found = await self._store.find_by_id(key_id) if is_id(key_id) else None
         if found is None:
-            raise NotFound(f"The API key '{key_id}' doesn't exist.")
+            raise NotFound(f"The API key '{key_id}' doesn't exist. List a company's keys with 'aes keys list'.")
         return found.key
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
-        """Replaces a key. The old key stays valid for ``grace_seconds``. Raises ``Conflict`` for an invalid key."""
+        """Replaces a key. The old key stays valid for ``grace_seconds``. Raises ``Conflict`` if
+        it's no longer valid.
+        """
         write = await self._write_to(key_id)
         return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 

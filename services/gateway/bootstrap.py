@@ -31,7 +31,7 @@ from web import assets as studio_assets
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 ENTITIES: Final = tuple(EntityTable(table, is_uuid=True) for table in ("api_keys", "connections"))
-"""The tables that contain the subjects of the service's events."""
+"""The tables of the entities that the service's events describe."""
 _PURGE_SECONDS: Final = 60.0
 _OPERATIONS: Final = "aes-gateway-operations"
 

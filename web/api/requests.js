@@ -82,7 +82,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Throws `ApiError` for a file that exceeds every installation's limit, so that it isn't sent in vain. */
+/** Throws `ApiError` for a file that exceeds every installation's limit, so that it isn't sent for nothing. */
 export function checkSize({ size }) {
   if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "The file is larger than 256 MB." });
 }

@@ -57,7 +57,7 @@ export const LEGEND = {
   work: "work",
   person: "waiting for a person",
   lost: "lost (worker died)",
-  unknown: "not known",
+  unknown: "unknown",
 };
 
 function lengthText(from, to) {
@@ -89,7 +89,7 @@ export function found(events, { text, failures }) {
  * with `before`.
  *
  * `page(query)` reads a page of `GET /events/`. Pages are read backwards until the beginning, or until
- * `isEnough(events)`, whose events are newest first. A page may be empty although more follow, so at most `pages` are
+ * `isEnough(events)`, whose events are newest first. A page may be empty even if more follow, so at most `pages` are
  * read. `onPart(events)`, whose events are oldest first, is called after each page.
  */
 export async function newestEvents(page, isEnough, { pages = 25, before, onPart = () => {} } = {}) {

@@ -50,7 +50,7 @@ function separatorsIn(text) {
     if (text.replaceAll(quoted, "").trim()) throw new Error("Unexpected text outside the quotes.");
     return [...text.matchAll(quoted)].map(([each]) => JSON.parse(each));
   } catch {
-    throw invalid("chunking_strategy", "recursive_separators", 'must be quoted texts, such as "\\n\\n" " "');
+    throw invalid("chunking_strategy", "recursive_separators", 'must be quoted strings, such as "\\n\\n" " "');
   }
 }
 

@@ -54,7 +54,7 @@ async def _ask(service: str, url: str) -> Replica:
 
 
 async def _targets(url: str) -> Sequence[str]:
-    """Returns a URL per address of an HTTP host. HTTPS URLs are kept, because certificates cover only host names."""
+    """Returns one URL per address of the host. HTTPS URLs stay unchanged, since certificates only cover host names."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         return [url]

@@ -123,10 +123,10 @@ def check_scopes(wanted: frozenset[str], own: frozenset[str], refusal: str) -> N
 def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | None:
     """Returns the rate limit of a new credential, which defaults to its creator's ``own`` limit.
 
-    Raises ``PermissionDenied``, with a message that starts with ``refusal``, for a higher limit.
+    Raises ``PermissionDenied`` for a higher limit. The message starts with ``refusal``.
     """
     if own is not None and wanted is not None and wanted > own:
-        raise PermissionDenied(f"{refusal}: {own} requests per minute.")
+        raise PermissionDenied(f"{refusal} ({own} requests per minute).")
     return own if wanted is None else wanted
 
 

@@ -43,8 +43,8 @@ class InlineImage:
 class InlineImages:
     """The images embedded in a request, by the short URLs that replace them in the body.
 
-    ``waiting``: images that aren't stored yet. ``slot``: the request's slot for a large body, held until all are
-    stored.
+    ``waiting``: images that aren't stored yet. ``slot``: the request's slot for a large body, held until all images
+    are stored.
     """
 
     slot: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -54,7 +54,7 @@ class InlineImages:
     def take(self, given: str, place: Sequence[str | int]) -> str:
         """Adds an image, given as a ``data:`` URL or as plain Base64, and returns its short URL.
 
-        Raises ``ValueError``, with a message for the client, for an invalid image or too many images.
+        Raises ``ValueError`` for an invalid image or too many images. The message is for the client.
         """
         content = _decoded(given)
         extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
@@ -63,7 +63,7 @@ class InlineImages:
         image = InlineImage(extension, content, tuple(place))
         url = f"data:{image.content_type};sha256,{image.digest}"
         if url not in self.waiting and len(self.waiting) == _MOST:
-            raise ValueError(f"a request can have at most {_MOST} different images; upload further ones to the session")
+            raise ValueError(f"a request can contain at most {_MOST} different images; upload others to the session")
         self.waiting.setdefault(url, image)
         return url
 
@@ -76,7 +76,7 @@ def stands_for_image(url: str) -> bool:
 def _decoded(given: str) -> bytes:
     head = _HEAD.match(given)
     if head is None and given[:5].lower() == "data:":
-        raise ValueError("a data: URL needs ;base64, before the data")
+        raise ValueError("a data: URL must contain `;base64,` before the data")
     try:
         # Removes line breaks, which some encoders insert.
         return base64.b64decode("".join(given[head.end() if head else 0 :].split()), validate=True)

@@ -73,10 +73,10 @@ class ConnectionStore(Protocol):
 
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        """Returns the IDs recorded earlier, or records these. Raises ``KeyReused`` if the earlier body differs."""
+        """Returns the IDs recorded for the request, or records these IDs. Raises ``KeyReused`` if the body differs."""
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """Returns the command ID recorded under the request's key, even with a different body, or None."""
+        """Returns the command ID recorded for the request's key, or None. The recorded body may differ."""
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
@@ -87,7 +87,8 @@ class IdempotencyStore(Protocol):
 class Timeline(Protocol):
     """Reads companies' events. Every method raises ``ServiceUnavailable`` if the timeline service is unreachable.
 
-    A company's events have consecutive positions, so a reader at a position has seen every earlier event.
+    A company's events have consecutive positions, so a reader that has reached a position has seen every earlier
+    event.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
@@ -100,7 +101,10 @@ class Timeline(Protocol):
         """Returns a page of events with positions above ``after``, oldest first."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Returns a page of events with positions below ``before``, newest first. None means the end of the log."""
+        """Returns a page of events with positions below ``before``, newest first.
+
+        ``before``: None for the newest events.
+        """
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""

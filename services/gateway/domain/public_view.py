@@ -1,4 +1,4 @@
-"""Filters what public principals can see of turns, events and errors.
+"""Hides parts of turns, events and errors from public principals.
 
 Anyone can open a page that contains a public key, so public principals see only the conversation and the calls to
 client tools, which the page executes.
@@ -19,7 +19,7 @@ _NEUTRAL: Final = {
     ErrorKind.BUDGET: _FAILED,
     ErrorKind.INTERNAL: _FAILED,
     ErrorKind.MODEL: _FAILED,
-    ErrorKind.QUOTA: "No more data can be stored right now.",
+    ErrorKind.QUOTA: "No more data can be stored right now. Please try again later.",
     ErrorKind.RATE_LIMIT: _TOO_MANY,
     ErrorKind.TIMEOUT: _FAILED,
     ErrorKind.UNAVAILABLE: _FAILED,
@@ -74,7 +74,7 @@ def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
-    """Hides calls that need an approval in the blocking turn, if any."""
+    """Hides the calls that need an approval in the turn that blocks this one, if any."""
     if not shown.get("blocked_by"):
         return shown
     blocking = shown["blocked_by"]
@@ -131,4 +131,4 @@ _VIEWS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "turn.tool_call.failed": lambda event: {**event, "name": _TOOL, "reason": ""},
     "turn.tool_call.started": lambda event: {**event, "name": _TOOL, "arguments": {}},
 }
-"""Returns the visible part of an event's payload, by event type. Of all other events, only the IDs are visible."""
+"""The functions that return the visible part of a payload, by event type. Other events only show their IDs."""

@@ -10,7 +10,7 @@ from services.gateway.domain.accounts import Principal
 
 @dataclass(slots=True, kw_only=True)
 class TimelineEvent(RecordedEvent):
-    """An event of the timeline, which several readers may share."""
+    """A timeline event. Several readers may share it."""
 
     _kept: "dict[Form, bytes] | None" = field(default=None, init=False, repr=False, compare=False)
 
@@ -36,7 +36,7 @@ Form = Callable[[TimelineEvent], bytes]
 class TimelinePage:
     """A page of the timeline. The next page starts after ``next`` or, when reading backwards, before ``next``.
 
-    A page can be short or empty although ``has_more`` is True, because each read examines a limited number of events.
+    A page can be short or empty even if ``has_more`` is True, because each read examines a limited number of events.
     """
 
     events: Sequence[TimelineEvent]
@@ -46,7 +46,7 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """A caller's filter. ``types``: event types, or prefixes of types ending in ``*``."""
+    """A caller's filter. ``types``: event types, or prefixes that end in ``*``."""
 
     correlation_id: str | None = None
     session_id: str | None = None

@@ -16,7 +16,7 @@ def check_options(options: TurnOptions | None, caller: Principal) -> None:
     if options is None:
         return
     if caller.public is not None:
-        raise PermissionDenied("A public key can't send options. The agent's own settings apply.")
+        raise PermissionDenied("A public key can't send options. Omit them to use the agent's settings.")
     if findings := list(_findings(options)):
         place = ".".join(str(part) for part in findings[0].loc)
         raise ValidationFailed(f"Invalid body: {place}: {findings[0].message}.", details=findings)

@@ -144,7 +144,7 @@ class TurnStream:
     ) -> list[StreamedEvent]:
         """Accepts missed events, and the texts of finished steps recorded up to the sequence number ``through``.
 
-        ``is_all``: skip recorded events that are missing from ``events``, because they no longer exist.
+        ``is_all``: whether to skip recorded events that aren't in ``events``, because they no longer exist.
         """
         if self.has_ended:
             return []
@@ -203,7 +203,9 @@ class TurnStream:
         return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
 
     def _reply(self, event: Received) -> dict[str, Any] | None:
-        """Returns the reply in the event. For a citation, returns the next event's reply, or None before it arrives."""
+        """Returns the event's reply. For a citation, returns the next event's reply, or None until it
+        arrives.
+        """
         sequence = event.envelope.sequence
         while event.envelope.type == CitationAdded.TYPE:
             sequence += 1
@@ -267,7 +269,7 @@ class TurnStream:
 
 
 class _Text(NamedTuple):
-    """The whole text before an event. ``about``: the payload of an event of the turn, or None without a text.
+    """The whole text before an event. ``about``: the payload of one of the turn's events, or None without text.
 
     ``content`` is None if all of the text was sent.
     """

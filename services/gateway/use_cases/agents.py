@@ -91,8 +91,8 @@ class Agents:
         return await self._upstreams.read(Agent, "registry", path, identity, params)
 
     async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
-        """Requests the configuration from the registry. Raises ``NotFound`` for a missing agent, so that this isn't
-        cached.
+        """Requests the configuration from the registry. Raises ``NotFound`` for a missing agent, so that the
+        result isn't cached.
         """
         identity, body = asked
         reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)

@@ -61,7 +61,7 @@ class CommandDispatcher:
         return await self._outcome(dispatched, accepted_within)
 
     async def create(self, write: Write, command: type[Command], make: Make) -> Received:
-        """Like ``run``, but creates an entity. The entity's ID is the command's, so a retry finds the entity."""
+        """Like ``run``, but creates an entity. The command's ID becomes the entity's ID, so a retry finds it."""
         return await self._outcome(self.dispatch(write, command, make))
 
     async def _outcome(

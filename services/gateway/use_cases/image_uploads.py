@@ -27,7 +27,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class ImageUploads:
-    """Uploads images. An image's digest is its idempotency key in the session, so a retry finds the first artifact."""
+    """Uploads images. An image's digest is its idempotency key in the session, so a retry finds the artifact."""
 
     upstreams: UpstreamClient
 
@@ -36,7 +36,7 @@ class ImageUploads:
     ) -> str | list[ContentBlock]:
         """Returns a turn's content, with references instead of inline images.
 
-        Raises ``PermissionDenied`` if the caller may not upload artifacts, and the errors of uploads.
+        Raises ``PermissionDenied`` if the caller may not upload artifacts, and any error that an upload raises.
         """
         if isinstance(content, str):
             return content
@@ -45,7 +45,7 @@ class ImageUploads:
     async def history(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[HistoryMessage]:
-        """Returns an imported history, with references instead of inline images. Raises the errors of ``content``."""
+        """Returns a history, with references instead of inline images. Raises the same errors as ``content``."""
         return [await self._message(write, session_id, message) for message in messages]
 
     async def _message(self, write: Write, session_id: str, message: HistoryMessage) -> HistoryMessage:

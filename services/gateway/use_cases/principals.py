@@ -68,7 +68,7 @@ class Principals:
         """Raises ``AuthenticationFailed`` if the bearer token or its key is no longer valid."""
         grant = self._tokens.decode(token)
         if grant.expires_at <= self._now():
-            raise AuthenticationFailed("The bearer token has expired.")
+            raise AuthenticationFailed("The bearer token has expired. Request a new one.")
         principal = self._valid(await self._by_id.find(grant.key_id))
         identity = principal.identity
         # The key's scopes may have been reduced, and a token never allows more than its key does now.
@@ -81,7 +81,7 @@ class Principals:
         if found is None:
             raise AuthenticationFailed("Invalid connection key. Check the key, or create a new connection.")
         if found.expires_at is not None and found.expires_at <= self._now():
-            raise AuthenticationFailed("The connection key has expired.")
+            raise AuthenticationFailed("The connection key has expired. Create a new connection.")
         return found
 
     async def by_agent_key(self, key: str) -> Principal:
@@ -92,7 +92,7 @@ class Principals:
         return found
 
     def forget(self, identifier: str) -> None:
-        """Drops a key, connection or agent from the caches. Also keeps lookups in progress from being cached."""
+        """Drops a key, connection or agent from the caches. Lookups in progress aren't cached, either."""
         for cache in (self._by_digest, self._by_id, self._by_connection, self._by_agent):
             cache.forget(identifier)
 
@@ -101,9 +101,9 @@ class Principals:
             raise AuthenticationFailed("Invalid API key. Check the key, or create a new one.")
         match found.key.state(self._now()):
             case "revoked":
-                raise AuthenticationFailed("The API key has been revoked.")
+                raise AuthenticationFailed("The API key has been revoked. Use another key.")
             case "expired":
-                raise AuthenticationFailed("The API key has expired.")
+                raise AuthenticationFailed("The API key has expired. Create a new one.")
             case "valid":
                 return found.principal
 
@@ -157,7 +157,7 @@ class TTLCache(Generic[K, V]):
         return await self._load(presented)
 
     def forget(self, identifier: str) -> None:
-        """Drops the values with this ID. Also keeps lookups in progress from being cached."""
+        """Drops the values with this ID. The results of lookups in progress aren't cached, either."""
         self._forgotten += 1
         # Misses have no IDs, so the event may be about any of them.
         self._missed.clear()

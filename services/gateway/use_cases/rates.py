@@ -42,7 +42,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class _FullBacklog:
-    """A full backlog. ``until``: when the runtime is asked again. ``refused``: how many callers were rejected."""
+    """A company's full backlog. ``until``: when to ask the runtime again. ``refused``: the number of rejections."""
 
     refusal: ErrorInfo
     until: float
@@ -68,7 +68,7 @@ class Rates:
         """Takes a token for a request with this key. Raises ``RateLimited`` above ``per_minute``."""
         if per_minute is not None and (wait := await self._take(key_id, REQUESTS_OF_KEY, per_minute)):
             raise RateLimited(
-                f"The key's rate limit ({per_minute} per minute) is used up. Try again later.", retry_after=wait
+                f"The key has reached its rate limit ({per_minute} per minute). Try again later.", retry_after=wait
             )
 
     async def take(self, company_id: str, name: str) -> None:

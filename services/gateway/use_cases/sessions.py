@@ -147,8 +147,9 @@ class Sessions:
     async def add_messages(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[Message]:
-        """Appends messages to the history, and returns them as lists show them. Raises ``Conflict`` while a turn is
-        active.
+        """Appends messages to the history, and returns them as they appear in lists.
+
+        Raises ``Conflict`` while a turn is active.
         """
         session_id = id_of(session_id, "session")
         history = await self.images.history(write, session_id, messages)

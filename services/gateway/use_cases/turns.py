@@ -123,8 +123,8 @@ class SubmittedTurn:
         return Unfinished(status or "running", blocked_by=_blocked_by(received))
 
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the turn's events, and ``None`` as a keep-alive. Raises the errors of ``accepted`` before the first
-        event.
+        """Yields the turn's events, and ``None`` as a keep-alive. Raises the same errors as ``accepted``, before the
+        first event.
         """
         received = await self._await_acceptance()
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
@@ -169,7 +169,7 @@ class Turns:
     async def submit(
         self, write: Write, session: str | SessionBeginning, content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncIterator[SubmittedTurn]:
-        """Sends a message to the runtime. ``session``: the session's ID, or the beginning of a session to create.
+        """Sends a message to the runtime. ``session``: the session's ID, or the initial state of a session to create.
 
         The turn's ID is the command's ID. The new session's ID is derived from the command's ID, so that a retry finds
         both. If there are images, the session is created first, because images are stored in a session.
@@ -232,7 +232,7 @@ class Turns:
     async def answer(
         self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
     ) -> Turn:
-        """Answers an open action, and returns the turn. The caller must have checked the required scope.
+        """Resolves an open action, and returns the turn. The caller must have checked the required scope.
 
         Raises ``Conflict`` if the action was answered differently or is no longer open.
         """

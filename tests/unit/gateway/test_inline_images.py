@@ -168,8 +168,8 @@ async def test_what_is_no_image_is_refused_by_its_place(public: Gateway, client:
         (data_url(b"<svg/>", "image/svg+xml"), "this isn't a PNG, JPEG, GIF, WebP or BMP image"),
         (data_url(b"%PDF-1.7", "image/png"), "this isn't a PNG, JPEG, GIF, WebP or BMP image"),
         ("data:image/png;base64,AA*A", "the image isn't valid Base64"),
-        ("data:image/png,AAAA", "a data: URL needs ;base64, before the data"),
-        (f"data:image/png;sha256,{'0' * 64}", "a data: URL needs ;base64, before the data"),
+        ("data:image/png,AAAA", "a data: URL must contain `;base64,` before the data"),
+        (f"data:image/png;sha256,{'0' * 64}", "a data: URL must contain `;base64,` before the data"),
     ]
     for url, reason in cases:
         body = await refused(client, url)

@@ -291,7 +291,7 @@ async def test_secrets_are_never_shown(public: Gateway, operator: Caller) -> Non
     [
         (b"password=secret", {}, "The payload isn't JSON."),
         (b'"' + b"x" * 300_000 + b'"', {}, "larger than"),
-        (b"", {"dlq_omitted_bytes": "2000000"}, "too large to be stored here"),
+        (b"", {"dlq_omitted_bytes": "2000000"}, "too large for the dead-letter topic"),
     ],
 )
 async def test_a_payload_that_is_not_shown_says_why(

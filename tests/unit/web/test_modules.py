@@ -107,5 +107,5 @@ def test_tools_of_many_toolsets_are_read_page_by_page_and_those_of_chosen_ones_a
       return [shown, requests.map(({ query }) => query.offset)];
     """
     shown, pages = run("studio/parts/agents/tool_picker.js", in_world(picked), names)
-    assert shown == [["set0 100 tools", 0], ["set1 1 of 100 chosen", 101], ["set2 100 tools", 0]]
+    assert shown == [["set0 100 tools", 0], ["set1 1 of 100 selected", 101], ["set2 100 tools", 0]]
     assert pages == ["0", "200"]

@@ -50,7 +50,7 @@ function oneOf(options, value, usual) {
 function Totals({ totals }) {
   const { turns, input_tokens: input, output_tokens: output, seconds, cost } = totals;
   const short = cost < 1 ? cost : shortText(Math.round(cost * 100) / 100);
-  const tiles = [["Turns", shortText(turns)], ["Tokens in", shortText(input)], ["Tokens out", shortText(output)], ["Work", durationText(seconds * 1000)], ["Cost", costOf({ ...totals, cost: short })]];
+  const tiles = [["Turns", shortText(turns)], ["Tokens in", shortText(input)], ["Tokens out", shortText(output)], ["Working time", durationText(seconds * 1000)], ["Cost", costOf({ ...totals, cost: short })]];
   return html`<dl class="tiles">${tiles.map(([label, value]) => html`<div key=${label} class="tile card"><dt>${label}</dt><dd><b>${value}</b></dd></div>`)}</dl>`;
 }
 

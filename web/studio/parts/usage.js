@@ -135,7 +135,7 @@ export function UsageTable({ label, items, nameOf }) {
     { label: "Tokens in", className: "number", cell: ({ input_tokens: tokens }) => numberText(tokens) },
     { label: "Tokens out", className: "number", cell: ({ output_tokens: tokens }) => numberText(tokens) },
     { label: "Tool calls", className: "number", cell: ({ tool_calls: calls }) => numberText(calls) },
-    { label: "Work", className: "number nowrap", cell: ({ seconds }) => durationText(seconds * 1000) },
+    { label: "Working time", className: "number nowrap", cell: ({ seconds }) => durationText(seconds * 1000) },
     { label: "Cost", className: "number nowrap", cell: costOf },
   ];
   const largest = items.toSorted((a, b) => Number(b.cost) - Number(a.cost) || b.turns - a.turns);

@@ -59,14 +59,15 @@ class PostgresIdempotency:
 
     @property
     def waiting(self) -> int:
-        """The number of writes that are waiting for their company's turn."""
+        """The number of writes that are waiting for a database connection."""
         return self._permits.waiting
 
     @asynccontextmanager
     async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
-        """Raises ``ServiceUnavailable`` if the company has too many writes in progress.
+        """Reserves a database connection for a write of the company.
 
-        Raises ``StoreUnavailable`` if no connection is free.
+        Raises ``ServiceUnavailable`` if the company has too many writes in progress, and ``StoreUnavailable`` if no
+        connection is free.
         """
         has_turn = False
         async with AsyncExitStack() as held:
@@ -77,7 +78,7 @@ class PostgresIdempotency:
                     connection = await held.enter_async_context(self._database.connection())
             except TimeoutError:
                 if has_turn:
-                    raise StoreUnavailable(f"no free connection within {self._seconds:g} s") from None
+                    raise StoreUnavailable(f"no connection became free within {self._seconds:g} s") from None
                 message = "The company has too many writes in progress. Try again later."
                 raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from None
             yield connection

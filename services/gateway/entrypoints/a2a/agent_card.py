@@ -9,7 +9,7 @@ PROTOCOL_VERSION = "1.0"
 
 
 def card_of(agent: Agent, address: str) -> dict[str, Any]:
-    """Returns an agent's card, without instructions and tools, since it can be public. ``address``: the agent's URL."""
+    """Returns an agent's card. Omits instructions and tools, since it can be public. ``address``: the agent's URL."""
     return {
         "name": agent.name,
         "description": f"The agent {agent.name}.",

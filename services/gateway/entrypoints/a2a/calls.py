@@ -110,7 +110,7 @@ def check_version(request: Request) -> None:
     given = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER) or _OF_BEFORE
     if given.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
         raise VersionNotSupportedError(
-            f"A2A {given[:20]} isn't supported. Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
+            f"A2A version {given[:20]} isn't supported. Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
         )
 
 
@@ -130,7 +130,9 @@ def parsed(values: Any, model: type[M]) -> M:
 
 
 def json_of(body: bytes) -> Any:
-    """Parses a body. Raises ``JSONParseError`` for invalid JSON, ``InvalidParamsError`` if values can't be stored."""
+    """Parses a body. Raises ``JSONParseError`` for invalid JSON, and ``InvalidParamsError`` for values that can't
+    be stored.
+    """
     try:
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:

@@ -31,7 +31,9 @@ def check_configuration(configuration: SendMessageConfiguration) -> None:
         raise PushNotificationNotSupportedError(NO_PUSH_NOTIFICATIONS)
     accepted = configuration.accepted_output_modes
     if accepted and not any(mode in (*OUTPUT_MODES, *_ANY) for mode in accepted):
-        raise ContentTypeNotSupportedError(f"Agents reply only with {' or '.join(OUTPUT_MODES)}.")
+        raise ContentTypeNotSupportedError(
+            f"Agents reply only with {' or '.join(OUTPUT_MODES)}. Accept at least one of these."
+        )
 
 
 def content_of(message: Message) -> MessageBlocks:

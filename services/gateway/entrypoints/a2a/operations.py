@@ -51,7 +51,7 @@ _LARGEST_PAGE: Final = 100
 class Operations:
     """A2A's operations on one agent, for one caller.
 
-    ``base``: the gateway's URL. ``headers``: the response's headers, to which each operation adds.
+    ``base``: the gateway's URL. ``headers``: the response's headers, which the operations set.
     """
 
     door: Door
@@ -193,7 +193,7 @@ class Operations:
         """Submits the answers in a message. Returns the turn and the IDs of the answered actions."""
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
-            raise InvalidParamsError("message.contextId doesn't match the task's context.")
+            raise InvalidParamsError("message.contextId isn't the task's context. Omit contextId.")
         if turn.status in ENDED_STATUSES:
             raise UnsupportedOperationError(f"The task is already {turn.status}. Start a new task in the same context.")
         answers = answers_of(message)
@@ -204,7 +204,9 @@ class Operations:
                     replace(self.write), turn.session_id, turn.turn_id, action_id, answer
                 )
             except NotFound:
-                raise InvalidParamsError(f"The task has no action {action_id}.") from None
+                raise InvalidParamsError(
+                    f"The task has no action {action_id}. Use an action_id from the task's status message."
+                ) from None
         return turn, answers.keys()
 
     async def _settled(self, turn: Turn) -> Turn:

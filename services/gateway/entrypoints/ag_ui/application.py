@@ -25,7 +25,7 @@ from services.gateway.entrypoints.door.writes import PlainWrite
 PREFIX: Final = "/ag-ui"
 router: Final = protocol_router(PREFIX + "/{agent_key}")
 _MAX_BODY: Final = 4 * 1024 * 1024
-"""Large, because a client sends its whole history with every run."""
+"""The limit is large because a client sends its whole history with every run."""
 _ENCODER: Final = EventEncoder()
 Caller = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE])]
 

@@ -63,7 +63,7 @@ class RunEvents:
     """Converts a turn's events, in order, into a run's events.
 
     Each step's text is a separate message. If text is discarded, a snapshot of the remaining messages follows. A
-    snapshot also removes messages that the client already has from an interrupted run, before they're sent again.
+    snapshot also removes the messages of an interrupted run from the client, before they're sent again.
     """
 
     def __init__(self, given: RunAgentInput, session_id: str, turn_id: str) -> None:

@@ -141,8 +141,8 @@ def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapp
         return None
     if caller.public is not None:
         raise PermissionDenied(
-            "A public key can't send tools, system or developer messages, context or forwardedProps. The agent's own"
-            " settings apply."
+            "A public key can't send tools, system or developer messages, context or forwardedProps. Omit them"
+            " to use the agent's settings."
         )
     if forwarded is not None and not isinstance(forwarded, dict):
         raise invalid_field(["forwardedProps"], "must be an object with turn options")

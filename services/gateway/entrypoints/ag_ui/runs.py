@@ -33,8 +33,8 @@ _SEVERAL: Final = "The thread is waiting for answers. Resume its interrupts or s
 class Thread:
     """The current state of a thread's session.
 
-    ``unanswered``: the texts of the user messages after the agent's last reply. ``last_turn_id``: the last message's
-    turn.
+    ``unanswered``: the texts of the user messages after the agent's last reply. ``last_turn_id``: the ID of the
+    last message's turn.
     """
 
     session_id: str
@@ -54,7 +54,7 @@ class Runs:
     headers: dict[str, str]
 
     async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
-        """Yields the run's events, and ``None`` as a keep-alive. Raises refusals before the first event."""
+        """Yields the run's events, and ``None`` as a keep-alive. A refused run raises an error before any event."""
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
         tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)

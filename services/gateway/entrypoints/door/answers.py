@@ -1,4 +1,4 @@
-"""Turns what other services return into responses."""
+"""Converts replies from other services into responses."""
 
 import asyncio
 import gzip

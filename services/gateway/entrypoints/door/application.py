@@ -86,7 +86,7 @@ async def _submission(write: IdempotentWrite, door: DoorDep) -> Submission:
 
 
 Submit = Annotated[Submission, Depends(_submission)]
-"""Must be declared after the operation's body, because it hashes the body."""
+"""Dependency that must be declared after the operation's body, because it hashes the body."""
 
 
 class ProtocolApplication(FastAPI):

@@ -47,7 +47,7 @@ def check_values(value: Any) -> None:
     found: list[ErrorDetail] = []
     _check(value, [], found)
     if found:
-        raise ValidationFailed("The body has characters that can't be stored.", details=found)
+        raise ValidationFailed("The body contains characters that can't be stored.", details=found)
 
 
 def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:

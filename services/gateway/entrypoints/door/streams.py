@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 class KeyRevoked(AuthenticationFailed):
     def __init__(self) -> None:
-        super().__init__("The API key has been revoked.")
+        super().__init__("The API key has been revoked. Use another key.")
 
 
 def held_by(request: Request) -> AsyncExitStack:
@@ -124,7 +124,7 @@ class EventStreams:
         except TimeoutError:
             if not expiry.expired():
                 raise
-            raise AuthenticationFailed("The credential has expired.") from None
+            raise AuthenticationFailed("The credential has expired. Reconnect with a new one.") from None
         except asyncio.CancelledError:
             if task not in self._ended:
                 raise
@@ -177,7 +177,7 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:
-    """Yields nothing, for HEAD. If GET's body were streamed, the server would wait for the end of the body."""
+    """Yields nothing, as the body for HEAD. With the body for GET, the server would wait for the stream's end."""
     return
     yield
 

@@ -87,8 +87,8 @@ class TransferProxy:
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
         """Forwards a multipart form as it arrives. Returns the other service's reply.
 
-        Raises ``UnsupportedMediaType`` for another kind of body, ``TooLarge`` above the limit, and the errors of
-        ``permit``.
+        Raises ``UnsupportedMediaType`` for another kind of body, ``TooLarge`` above the limit, and the same errors
+        as ``permit``.
         """
         try:
             async with self.permit(caller.identity.company_id):
@@ -126,8 +126,8 @@ class TransferProxy:
     ) -> Response:
         """Returns a response that forwards a file or the requested range of it.
 
-        ``checks_credential``: whether the other service checks the caller's credential, so that its 401 is for the
-        caller.
+        ``checks_credential``: whether the other service checks the caller's credential. If so, a 401 is passed on to
+        the caller.
         """
         headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
         held = held_by(request)

@@ -41,7 +41,7 @@ async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Writ
 
 
 def repeatable(principal: Principal, method: str, path: str, key: str, values: Any) -> IdempotentRequest:
-    """Returns what identifies a write's retries. Raises ``InvalidRequest`` for an invalid idempotency key."""
+    """Returns the values that identify a write's retries. Raises ``InvalidRequest`` for an invalid key."""
     return IdempotentRequest(
         company_id=principal.identity.company_id,
         principal_id=principal.identity.user_id,

@@ -15,7 +15,7 @@ def artifact_uri(artifact_id: str) -> str:
 
 
 def artifact_link(record: dict[str, Any]) -> ArtifactLink:
-    """Returns a link to an artifact. ``record``: the artifact in a reply."""
+    """Returns a link to an artifact. ``record``: the artifact, as the reply lists it."""
     named = {name: record[name] for name in ("artifact_id", "name", "content_type")}
     return ArtifactLink(**named, uri=artifact_uri(record["artifact_id"]))
 

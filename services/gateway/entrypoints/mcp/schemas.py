@@ -14,14 +14,14 @@ SessionId = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class NoArguments(StrictModel):
-    """The arguments of a tool that needs none."""
+    """An empty object, for tools without arguments."""
 
 
 class Ask(StrictModel):
     message: MessageText = Field(description="The message to the agent.")
     session_id: SessionId | None = Field(
         default=None,
-        description="The session_id from an earlier result, to continue that conversation. Omit this to start another.",
+        description="The session_id from an earlier result, to continue that conversation. Omit it to start a new one.",
     )
 
 
@@ -49,7 +49,7 @@ class ArtifactLink(BaseModel):
 
 
 class AgentAnswer(BaseModel):
-    """The outcome of a message: the ``reply`` if it's ``completed``, or the ``required_actions`` if it's ``waiting``.
+    """The outcome of a message. A ``completed`` turn has a ``reply``, and a ``waiting`` turn has ``required_actions``.
 
     A ``queued`` or ``running`` turn continues. Call ``read_session`` later to get its reply.
     """

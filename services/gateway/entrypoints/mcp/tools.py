@@ -117,7 +117,7 @@ _KINDS: Final = {
 
 def _ask(agent_key: str, name: str, tools: Sequence[str] = ()) -> ToolKind:
     """Returns the tool that asks one agent."""
-    able = f" It has the tools {', '.join(tools)}." if tools else ""
+    able = f" The agent has the tools {', '.join(tools)}." if tools else ""
     return ToolKind(
         title=f"Ask {name}",
         description=f"Sends a message to the agent {name} and returns its reply, like ask_agent.{able}",

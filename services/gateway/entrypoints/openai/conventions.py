@@ -65,7 +65,7 @@ def refuse(param: str, message: str, code: str = "unsupported_parameter") -> Val
 def renamed(problem: P, names: Mapping[str, str]) -> P:
     """Returns the error with the field names of the request.
 
-    ``names`` maps the beginning of a field's location in the turn, one or two parts, to the request's field.
+    ``names`` maps the first one or two parts of a field's location in the turn to the request's field.
     """
     if not problem.details:
         return problem
@@ -93,7 +93,7 @@ def created_at(identifier: str) -> int:
 class ClientHeadersMiddleware:
     """Adds ``x-request-id``, and ``x-should-retry: false`` to 409 and 504, which OpenAI's clients would retry.
 
-    A conflict would recur, and the retry of a running turn would start another one.
+    A conflict would recur, and a retry while the turn is running would start another turn.
     """
 
     def __init__(self, app: ASGIApp) -> None:

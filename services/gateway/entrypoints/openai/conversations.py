@@ -1,4 +1,4 @@
-"""Serves ``/openai/v1/conversations``: sessions without an agent, which the first response specifies."""
+"""Serves ``/openai/v1/conversations``: sessions that have no agent until the first response specifies one."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final

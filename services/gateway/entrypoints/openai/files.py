@@ -47,7 +47,7 @@ class _FileForm(UploadStream):
             async for piece in without_fields(super().pieces(), self._content_type, self._take):
                 yield piece
             if self._purpose is None:
-                raise refuse("purpose", "The form has no purpose. Add this field.", "missing")
+                raise refuse("purpose", "The form has no `purpose` field. Add it.", "missing")
         except (ServiceError, ClientDisconnect) as problem:
             self.problem = problem
             raise

@@ -76,7 +76,7 @@ class FunctionCall(EchoedPart):
 
     @property
     def call(self) -> dict[str, Any]:
-        """The call for a history. Raises ``ValidationFailed`` if the arguments aren't a JSON object."""
+        """The call, as a history contains it. Raises ``ValidationFailed`` if the arguments aren't a JSON object."""
         if (arguments := arguments_in(self.arguments)) is None:
             raise refuse(
                 "input", f"The arguments of call {self.call_id[:200]!r} must be a JSON object.", "invalid_value"

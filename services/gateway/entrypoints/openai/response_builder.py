@@ -153,8 +153,8 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. If the text isn't ``final``, the response's item stays empty, so that clients don't
-        join it to the reply.
+        """Ends the open message. If the text isn't ``final``, its item in the response stays empty, so that clients
+        don't add the text to the reply.
 
         ``value``: the JSON value in the text, which some models wrap in a code fence.
         """

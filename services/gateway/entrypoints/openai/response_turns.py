@@ -274,7 +274,7 @@ class ResponseTurns:
                 raise renamed(problem, NAMES) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
-        """Answers the actions of a response, and returns the turn's next response."""
+        """Resolves the actions of a response, and returns the turn's next response."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))

@@ -140,5 +140,5 @@ def _comparison(given: Any) -> tuple[str, list[str]]:
     values: list[Any] = value if kind == "in" and isinstance(value, list) else [value]
     name = _KEYS.get(str(comparison.get("key")))
     if kind not in ("eq", "in") or name is None or not values or not all(isinstance(each, str) for each in values):
-        raise refuse("filters", f"filters can compare {', '.join(_KEYS)} with eq or in, joined by and.")
+        raise refuse("filters", f"filters can compare {', '.join(_KEYS)} with `eq` or `in`, joined by `and`.")
     return name, values

@@ -36,7 +36,7 @@ class Cancel(StrictModel):
 
 
 class Resolve(ResolveActionBody):
-    """Answers an open action of a turn with exactly one of ``decision``, ``output`` and ``error``."""
+    """Resolves an open action of a turn with exactly one of ``decision``, ``output`` and ``error``."""
 
     type: Literal["resolve"]
     turn_id: str = _Id

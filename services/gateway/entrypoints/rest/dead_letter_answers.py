@@ -67,7 +67,9 @@ def _cause(reason: str) -> dict[str, str]:
 
 def _payload(letter: DeadLetter) -> dict[str, Any]:
     if letter.original_position is not None:
-        return _not_shown("The payload was too large to be stored here. A replay reads it from the original topic.")
+        return _not_shown(
+            "The payload was too large for the dead-letter topic. A replay reads it from the original topic."
+        )
     if len(letter.value) > _LARGEST:
         return _not_shown(f"The payload is larger than {_LARGEST // 1024} KiB.")
     try:

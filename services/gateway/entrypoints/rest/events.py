@@ -51,10 +51,10 @@ def _position(name: str) -> BeforeValidator:
 def _types(given: tuple[str, ...]) -> tuple[str, ...]:
     types = tuple(dict.fromkeys(each for value in given for each in value.split(",")))
     if len(types) > _MOST_TYPES:
-        raise refused_parameter("type", f"has more than {_MOST_TYPES} types", "use a prefix such as turn.*")
+        raise refused_parameter("type", f"must contain at most {_MOST_TYPES} types", "use a prefix such as turn.*")
     for each in types:
         if len(each) > 100 or not _TYPE.fullmatch(each):
-            raise refused_parameter("type", "must be event types, or prefixes ending in *", "type=turn.completed")
+            raise refused_parameter("type", "must be event types, or prefixes that end in *", "type=turn.completed")
     return types
 
 

@@ -189,7 +189,10 @@ class SessionSocket:
                 self._run(self._door.turns.answer(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
-        """Counts a message like a REST request. Raises ``PermissionDenied``, or ``RateLimited`` above a limit."""
+        """Counts a message like a REST request.
+
+        Raises ``PermissionDenied`` if the caller lacks the scope, and ``RateLimited`` above a limit.
+        """
         require_scopes(self._caller, [scope])
         await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:

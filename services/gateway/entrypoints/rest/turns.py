@@ -173,7 +173,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     description=TURN_EVENTS,
     responses={
         200: {"description": "The turn's events.", "content": _STREAM},
-        204: {"description": "`Last-Event-ID` is the turn's last event."},
+        204: {"description": "No events follow, because `Last-Event-ID` is the ID of the turn's last event."},
         **errors(400, 404),
     },
 )
@@ -200,7 +200,7 @@ async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: Idempot
 @router.post(
     "/{session_id}/turns/{turn_id}/actions/{action_id}/",
     operation_id="actions.resolve",
-    summary="Answer an action that a turn is waiting for",
+    summary="Resolve an action that a turn is waiting for",
     description=RESOLVE,
     responses={200: answer("The turn, with its remaining open actions.", Turn), **errors(403, 404, 409)},
 )

@@ -107,7 +107,7 @@ class UsageQuery(QueryModel):
         end = self.end or _midnight(now.date() + _DAY)
         begin = self.begin or end - _DEFAULT_DAYS * _DAY
         if not timedelta(0) < end - begin <= _LONGEST * _DAY:
-            message = f"must be before to, and at most {_LONGEST} days earlier"
+            message = f"must be before `to`, and at most {_LONGEST} days earlier"
             raise refused_parameter("from", message, "from=2026-05-01&to=2026-05-31")
         return begin, end
 
@@ -121,9 +121,9 @@ router = public_router("/usage", "Usage")
     summary="Read usage",
     description=(
         "Returns your usage. With a `company:…` scope, returns the company's usage. Only turns that have ended count,"
-        " including failed turns. A turn counts toward the hour (UTC) in which it ended, with a delay of about a"
-        " second. `cost` is an exact decimal, at the models' prices at that time. `unpriced_turns` counts turns with"
-        " models that have no price."
+        " including failed turns. A turn counts toward the hour (UTC) in which it ended, and appears about a second"
+        " later. `cost` is an exact decimal, at the models' prices when the turn ended. `unpriced_turns` counts turns"
+        " with models that have no price."
     ),
     responses={
         200: answer("The totals of each group, sorted by the grouping fields, and the overall total.", UsageReport)

@@ -134,7 +134,7 @@ TABLES = {
         "removed": "after the tombstone period, counted from its revocation or expiry",
     },
     "rates": {
-        "row": "each rate of a company, and each key",
+        "row": "each rate limit of a company or key",
         "bytes": "230",
         "removed": "two minutes after the last request",
     },

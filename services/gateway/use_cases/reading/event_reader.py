@@ -101,7 +101,10 @@ class EventReader:
     async def page_back(
         self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
     ) -> TimelinePage:
-        """Returns a page of events with positions below ``before``, newest first. None means the end of the log."""
+        """Returns a page of events with positions below ``before``, newest first.
+
+        ``before``: None for the newest events.
+        """
         return await self.log.page_back(query.visible_to(caller), before=before, limit=limit)
 
     async def company(
@@ -132,10 +135,11 @@ class EventReader:
     ) -> AsyncGenerator[SessionMessage, None]:
         """Yields a session's events, with its turns' texts between them.
 
-        ``from_running_turn``: start at the beginning of the running turn, if any, instead of at ``after``. ``is_own``
-        returns whether this reader started a turn: such turns send their text without a request.
+        ``from_running_turn``: whether to start at the beginning of the running turn, if any, instead of at ``after``.
+        ``is_own`` returns whether this reader started a turn: such turns send their text without a request.
 
-        Raises the errors of ``company``, and ``ServiceUnavailable`` if an event or text stays missing for a minute.
+        Raises the same errors as ``company``, and ``ServiceUnavailable`` if an event or text stays missing for a
+        minute.
         """
         where = TimelineQuery(session_id=session_id).visible_to(caller)
         if from_running_turn:

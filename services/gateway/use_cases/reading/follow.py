@@ -48,11 +48,11 @@ class Order(Protocol[TakenItem, NewMessage]):
         """Fetches missing items. Returns the messages that can be sent now."""
 
     async def ask(self) -> Sequence[NewMessage]:
-        """Fetches items that may be missing without leaving a gap. Called when no item has arrived for a while."""
+        """Fetches missing items whose absence leaves no gap. Called when no item has arrived for a while."""
 
 
 async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenerator[Sequence[Message], None]:
-    """Yields messages as items arrive. Yields an empty batch after a silence, or if a repair finds nothing.
+    """Yields messages as items arrive. Yields an empty batch if none arrive, or if a repair finds nothing.
 
     Fetches items that stay missing for a quarter of a second. Raises ``ServiceUnavailable`` if that fails for a minute.
     """

@@ -17,7 +17,7 @@ _log = structlog.get_logger("gateway.sessions")
 class SessionOrder:
     """Orders a session's events and the texts of its turns.
 
-    ``turn`` returns the turn with an ID. ``is_own`` returns whether this reader started a turn: such turns send their
+    ``turn`` returns a turn by its ID. ``is_own`` returns whether this reader started a turn: such turns send their
     text without a request.
     """
 
@@ -42,7 +42,7 @@ class SessionOrder:
         return [message for each in items for message in await self._take_one(each)]
 
     async def take_page(self, page: TimelinePage) -> Sequence[SessionMessage]:
-        """Accepts stored events. Fetches the texts between them, which won't arrive any more."""
+        """Accepts stored events. Fetches the texts between them, which no longer arrive by themselves."""
         messages = [message for event in page.events for message in self._stream.take_event(event)]
         self.position = page.next
         return [*messages, *await self.repair()]

@@ -77,7 +77,7 @@ class FollowedTurn:
         return [as_received(event) for event in found]
 
     async def _recorded(self, after: int) -> Sequence[Received]:
-        """Returns the events from the runtime, which are current but are deleted after some days."""
+        """Returns the events from the runtime, which are current but are deleted after a few days."""
         params = {"after": after}
         answer = await self.upstreams.request("GET", _RUNTIME, f"{self._path}/events", self.identity, params=params)
         return decode_events(checked(answer))
@@ -118,11 +118,11 @@ class TurnOrder:
         return [shown for received in items for shown in self._stream.take(received)]
 
     async def watch(self) -> WatchedTurn:
-        """Requests the turn's text from its worker. Raises the errors of ``FollowedTurn``."""
+        """Requests the turn's text from its worker. Raises the same errors as ``FollowedTurn``."""
         return await self._turn.watch(self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
-        """Accepts everything that was recorded before ``watch``. Raises the errors of ``watch``."""
+        """Accepts everything that was recorded before ``watch``. Raises the same errors as ``watch``."""
         return await self._turn.complete(self._stream, watched)
 
     async def repair(self) -> Sequence[StreamedEvent]:

@@ -70,7 +70,7 @@ function Toolset({ toolset, tools, names, onChange }) {
   const all = `${toolset}.*`;
   const chosen = tools.filter(({ name }) => names.includes(name)).length;
   const [open, setOpen] = useState(chosen > 0 || names.includes(all));
-  const figure = names.includes(all) ? "all chosen" : chosen ? `${chosen} of ${tools.length} chosen` : countText(tools.length, "tool");
+  const figure = names.includes(all) ? "all selected" : chosen ? `${chosen} of ${tools.length} selected` : countText(tools.length, "tool");
   return html`
     <details class="tool-group" open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
       <summary><b>${toolset}</b> <span class="muted">${figure}</span></summary>

@@ -211,7 +211,7 @@ class Running extends Talk {
       }
     } catch (problem) {
       // The messages are shown anyway. The original session may have been deleted or belong to someone else.
-      if (!this.abort.signal.aborted) console.info("The history of a fork is shown without its calls.", problem.message);
+      if (!this.abort.signal.aborted) console.info("Couldn't load the original session's calls. The fork's history is shown without them.", problem.message);
     }
   }
 

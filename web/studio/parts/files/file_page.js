@@ -63,6 +63,6 @@ export function TagsDialog({ files, onSaved, onClose }) {
   return html`
     <${FormDialog} title=${files.length === 1 ? `Tags of ${files[0].name}` : `Tags of ${files.length} files`} shown=${["parameters"]} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
-        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. The files have different tags, which these replace."} problem=${problem} value=${text} onValue=${setText} />`}
+        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. The files have different tags. These tags replace them all."} problem=${problem} value=${text} onValue=${setText} />`}
     <//>`;
 }

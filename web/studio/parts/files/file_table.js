@@ -54,7 +54,7 @@ function Bulk({ picked, shown, change, onAll, onTags, onDelete, onRemove }) {
       <button class="button small" disabled=${none || change.busy} onClick=${() => change.run("change_status", { status: "inactive" })}>Deactivate</button>
       ${onRemove && html`<button class="button small" disabled=${none} onClick=${onRemove}>Remove</button>`}
       <button class="button small danger" disabled=${none} onClick=${onDelete}>Delete…</button>
-      <span class="muted">${none ? "" : `${picked.length} chosen`}</span>
+      <span class="muted">${none ? "" : `${picked.length} selected`}</span>
     </p>`;
 }
 

@@ -70,10 +70,10 @@ function SettingFields({ form, set, problem, isOpen }) {
         <${SelectField} label="Strategy" name="strategy" problem=${chunking("strategy")} value=${form.strategy} options=${STRATEGIES} onValue=${set("strategy")} />
         <${SelectField} label="Unit" name="split_by" problem=${chunking("split_by")} value=${form.unit} options=${UNITS} onValue=${set("unit")} />
         <${TextField} label="Size" name="chunk_size" inputmode="numeric" problem=${chunking("chunk_size")} value=${form.size} onValue=${set("size")} />
-        <${TextField} label="Overlap" name="chunk_overlap" inputmode="numeric" placeholder="an eighth" problem=${chunking("chunk_overlap")} value=${form.overlap} onValue=${set("overlap")} />
+        <${TextField} label="Overlap" name="chunk_overlap" inputmode="numeric" placeholder="an eighth of the size, up to 64" problem=${chunking("chunk_overlap")} value=${form.overlap} onValue=${set("overlap")} />
       </div>
       ${form.strategy === "recursive" && html`
-        <${TextField} label="Separators" name="recursive_separators" spellcheck="false" hint="Tried in order, each in quotes." problem=${chunking("recursive_separators")} value=${form.separators} onValue=${set("separators")} />`}
+        <${TextField} label="Separators" name="recursive_separators" spellcheck="false" hint="In quotes, separated by spaces. They're tried in order." problem=${chunking("recursive_separators")} value=${form.separators} onValue=${set("separators")} />`}
       <h3>Embedding</h3>
       <div class="form-row">
         <${TextField} label="Provider" name="provider" hint="wordllama (built in) or openai." problem=${embedding("provider")} value=${form.provider} onValue=${set("provider")} />
@@ -113,7 +113,7 @@ export function ContentPicker({ collections, onCollections, files, onFiles }) {
       <${Problem} of=${problem} />
       <p class="form-actions">
         <input class="narrow" type="search" aria-label="Filter" placeholder="Filter" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
-        <span class="muted" role="status">${files.length} chosen${page && page.total > page.files.length ? `; the newest ${page.files.length} of ${numberText(page.total)} shown` : ""}</span>
+        <span class="muted" role="status">${files.length} selected${page && page.total > page.files.length ? `; the newest ${page.files.length} of ${numberText(page.total)} shown` : ""}</span>
       </p>
       ${page?.files.length === 0 && html`<p class="muted">${filter ? "No matching files." : "No files yet. Upload some first."}</p>`}
       <ul class="check-list">

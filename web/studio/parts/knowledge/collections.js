@@ -48,7 +48,7 @@ export function CollectionPage({ id }) {
       ${open === "edit" && html`<${CollectionForm} collection=${collection} onClose=${close} onSaved=${(saved) => (set(saved), close())} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${collection.name}?`} action="Delete" onClose=${close} onConfirm=${async () => (await write("DELETE", path), go("knowledge/"))}>
-          <p>The files remain. Knowledge bases that use the collection drop the files at the next ingestion.</p>
+          <p>The files remain. Knowledge bases that use the collection drop the files with the next ingestion.</p>
         <//>`}
     </div>`;
 }

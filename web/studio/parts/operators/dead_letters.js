@@ -40,7 +40,7 @@ export function DeadLetters({ query, isWhole }) {
       <${Problem} of=${older.problem ?? problem} />
       ${page && html`
         <${DataTable} label="Dead-lettered messages" items=${page.dead_letters} keyOf=${({ id }) => id} columns=${columnsOf(setOpen, isWhole)}
-          empty=${page.has_more ? "No dead-lettered messages among the newest." : "No dead-lettered messages: every message was processed."} />
+          empty=${page.has_more ? "No dead-lettered messages found so far. Show older ones to continue." : "No dead-lettered messages."} />
         ${page.has_more && html`<p class="paging"><button class="button small" disabled=${older.busy} onClick=${() => older.run()}>Show older</button></p>`}`}
       ${open?.kind === "details" && html`<${LetterDialog} letter=${open.letter} onClose=${() => setOpen(null)} onReplay=${mayReplay() && !open.letter.replayed ? () => setOpen({ kind: "replay", letter: open.letter }) : null} />`}
       ${open?.kind === "replay" && html`

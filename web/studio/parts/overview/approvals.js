@@ -51,7 +51,7 @@ export function Approvals({ changes }) {
     <section class="overview-approvals" aria-labelledby="approvals">
       <h2 id="approvals">Open approvals${page?.total > 0 && html` <span class="chip busy">${page.total}</span>`}</h2>
       <${Problem} of=${problem} />
-      ${page && shown.length === 0 && html`<p class="muted">No approvals waiting.</p>`}
+      ${page && shown.length === 0 && html`<p class="muted">No open approvals.</p>`}
       <div class="approval-cards" ref=${cards}>${shown.map((action) => html`
         <section key=${action.action_id} class="tool-card waiting" tabindex="-1" aria-label=${`${action.tool_call.name} is waiting`}>
           <p class="tool-head">

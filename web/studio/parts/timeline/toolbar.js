@@ -45,7 +45,7 @@ export function Toolbar({ state, isTrace, all, shown, waiting, trace, services, 
 function Totals({ trace }) {
   const { waited, people, lost, model, tools, work } = trace.totals;
   const parts = [
-    ["took", trace.end - trace.start], ["waited", waited], ["for people", people], ["lost", lost], ["model", model], ["tools", tools],
+    ["took", trace.end - trace.start], ["waited", waited], ["waited for people", people], ["lost", lost], ["model", model], ["tools", tools],
     ["processing", work],
   ];
   return parts.filter(([, length]) => length > 0).map(([name, length]) => html`<span key=${name}>${name} <b>${durationText(length)}</b></span>`);

@@ -1,4 +1,4 @@
-"""Builds the AsyncAPI document, which describes the Kafka topics and the WebSocket of a session."""
+"""Builds the AsyncAPI document, which describes the Kafka topics and the WebSocket of sessions."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -57,7 +57,7 @@ def document() -> dict[str, Any]:
 def _channel(names: list[str]) -> dict[str, Any]:
     return {
         "address": route.path,
-        "title": "WebSocket of a session",
+        "title": "A session's WebSocket",
         "description": _DESCRIPTION,
         "parameters": {"session_id": {"description": "The session's ID."}},
         "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
@@ -69,7 +69,7 @@ def _operation(action: str, messages: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "action": action,
         "channel": {"$ref": f"#/channels/{CHANNEL}"},
-        "title": f"gateway {action}s on the WebSocket of a session",
+        "title": f"The gateway {action}s messages on a session's WebSocket",
         "tags": [{"name": "gateway"}],
         "messages": [{"$ref": f"#/channels/{CHANNEL}/messages/{name}"} for name in messages],
     }

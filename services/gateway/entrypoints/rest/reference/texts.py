@@ -21,8 +21,8 @@ sessions with their agent, including artifacts and events.
 Every response has an `X-Correlation-ID`. To find all events of a request, send your own ID. To retry a write safely
 after a 503 or 504, send it with the same `Idempotency-Key`.
 
-Each session has a **WebSocket**, `WS /api/v1/ws/sessions/{session_id}/`, for messages to the agent and the session's
-events. [asyncapi.json](../asyncapi.json) describes its messages and all events of the service.
+Each session has a **WebSocket**, `WS /api/v1/ws/sessions/{session_id}/`, where you send messages to the agent and
+receive the session's events. [asyncapi.json](../asyncapi.json) describes its messages and all events of the service.
 """
 TAGS: Final = {
     "Agents": "Stored agents, their versions, and validation of configurations.",
@@ -39,7 +39,7 @@ TAGS: Final = {
     "Access": "API keys, tokens and connections, and your own identity.",
     "Operations": "Health, lag and dead-lettered messages, for operators.",
 }
-CORRELATION_IN: Final = "An ID that all events of this request will have. Generated if omitted."
+CORRELATION_IN: Final = "The correlation ID of all events of this request. Generated if omitted."
 CORRELATION_OUT: Final = "The request's correlation ID."
 LOCATION: Final = "The URL of the created resource."
 CHALLENGES: Final = "The supported authentication methods."
@@ -62,7 +62,7 @@ connection doesn't stop a turn.
   `…/turns/{turn_id}/events/`; `Location` is the turn's URL.
 """.strip()
 RESOLVE: Final = """
-Answers one of the `required_actions`. For an `approval`, send a `decision`, which requires the scope
+Resolves one of the `required_actions`. For an `approval`, send a `decision`, which requires the scope
 `runtime:approve`. An approved call runs with exactly the arguments shown. For a `tool_result`, send the call's `output`
 or `error`, which requires `runtime:execute`. The turn resumes when its last action is resolved.
 
