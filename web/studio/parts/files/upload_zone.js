@@ -25,7 +25,7 @@ export function UploadZone({ collectionId = null, onStored, children }) {
       <p class="upload-way">
         <input id=${id} type="file" multiple accept=${ACCEPTED} class="for-screen-readers" onChange=${chosen} />
         <label for=${id} class="button primary"><${Icon} name="upload" />Upload files</label>
-        <span class="muted">or drop them here. PDF, Word, text, Markdown, HTML, tables, JSON and images.</span>
+        <span class="muted">or drop them here. Supported types: PDF, Word, text, Markdown, HTML, tables, JSON and images.</span>
         ${children}
       </p>
       <p role="status" class="muted">${under.length ? `Uploading ${under.length}` : said}</p>
