@@ -48,7 +48,9 @@ class CannotFollow(Exception):
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Follow the events with a correlation ID.")
     parser.add_argument(
-        "--bootstrap-servers", default="127.0.0.1:9092", help="host:port of Kafka (default: %(default)s)"
+        "--bootstrap-servers",
+        default="127.0.0.1:9092",
+        help="address (host:port) of a Kafka broker (default: %(default)s)",
     )
     parser.add_argument("--correlation-id", required=True, help="the correlation ID to follow")
     parser.add_argument("--prefix", default="", help="the installation's AES_TOPIC_PREFIX")
@@ -93,7 +95,7 @@ async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None
         raise CannotFollow(f"Kafka at {servers} doesn't respond: {problem or 'timed out'}") from problem
     topics = [prefix + topic for topic in EVENT_TOPICS if prefix + topic in there]
     if not topics:
-        raise CannotFollow(f"Kafka at {servers} has no event topics with the prefix {prefix!r}")
+        raise CannotFollow(f"Kafka at {servers} has no event topics with the prefix {prefix!r}; check --prefix")
     consumer.subscribe(topics)
     try:
         async with asyncio.timeout(JOIN_SECONDS):
