@@ -146,7 +146,7 @@ def line(headers: dict[str, str], value: bytes) -> str:
         try:
             summary = summarize(name, json.loads(value))
         except (ValueError, KeyError, TypeError, AttributeError):
-            summary = "(payload of a newer version)"
+            summary = "(payload from a newer version of the service)"
     if len(summary) > LONGEST_SUMMARY:
         summary = summary[: LONGEST_SUMMARY - 1] + "…"
     return f"{headers['ce_time']}  {service:<9} {name:<26} {summary}"

@@ -1,4 +1,4 @@
-"""The destination of a migration: the service, in which each object is created once.
+"""A migration's destination: the service. Each object is created only once.
 
 A ledger next to the export records the new ID of each object, so a second run moves only new objects. Idempotency keys
 are derived from old IDs, in case the program stops before it records an object.

@@ -83,7 +83,7 @@ def message_of(message: Json, old_id: str, to: Destination) -> Json | None:
 
 
 def content_of(content: Any, old_id: str, to: Destination, *, images: bool) -> Any:
-    """Returns a message's text, or blocks if it contains images with a web address."""
+    """Returns a message's text, or blocks if it contains images with HTTP URLs."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else json.dumps(content)
     blocks: list[Json] = []

@@ -100,7 +100,7 @@ def move_thread(thread: Json, agents: dict[str, tuple[str, Json]], bases: dict[s
 
 
 def content_of(message: Json, to: Destination) -> Any:
-    """Returns a message's text, or blocks if it contains images with a web address."""
+    """Returns a message's text, or blocks if it contains images with HTTP URLs."""
     blocks: list[Json] = []
     for part in message["content"]:
         if part["type"] == "text":

@@ -20,7 +20,7 @@ class QueueFull(Exception):
 
 
 class FairSemaphore:
-    """A semaphore with ``permits`` in total, shared fairly among companies. A company can hold up to ``each``.
+    """A semaphore that shares ``permits`` fairly among companies. A company can hold up to ``each`` of them.
 
     Up to ``waiting`` more of its calls can wait, or any number if ``waiting`` is None. Waiting companies are served
     round-robin. While no other company is waiting, a company can hold more than ``each`` permits if ``spare`` permits
@@ -130,7 +130,7 @@ class FairQueue(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The capacity for claiming jobs: ``free`` in total, and for each company ``each`` minus its jobs in ``busy``."""
+    """The capacity for claiming jobs: ``free`` in total, and ``each`` per company, including its jobs in ``busy``."""
 
     free: int
     each: int

@@ -41,7 +41,7 @@ class Entry:
 
 
 class ObjectStore(Protocol):
-    """Every method raises ``StoreUnavailable`` if the store doesn't respond or rejects a valid call."""
+    """Stores objects. Every method raises ``StoreUnavailable`` if the store doesn't respond or rejects a valid call."""
 
     async def start(self) -> None:
         """Creates the directory or bucket if it's missing."""

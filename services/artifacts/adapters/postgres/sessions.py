@@ -1,4 +1,4 @@
-"""Stores this service's known sessions in PostgreSQL."""
+"""Stores sessions in PostgreSQL."""
 
 from libs.persistence import Database
 from services.artifacts.domain.artifacts import KnownSession
