@@ -48,7 +48,9 @@ class CannotFollow(Exception):
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Follow the events with a correlation ID.")
     parser.add_argument(
-        "--bootstrap-servers", default="127.0.0.1:9092", help="host:port of Kafka (default: %(default)s)"
+        "--bootstrap-servers",
+        default="127.0.0.1:9092",
+        help="address (host:port) of a Kafka broker (default: %(default)s)",
     )
     parser.add_argument("--correlation-id", required=True, help="the correlation ID to follow")
     parser.add_argument("--prefix", default="", help="the installation's AES_TOPIC_PREFIX")
@@ -93,7 +95,7 @@ async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None
         raise CannotFollow(f"Kafka at {servers} doesn't respond: {problem or 'timed out'}") from problem
     topics = [prefix + topic for topic in EVENT_TOPICS if prefix + topic in there]
     if not topics:
-        raise CannotFollow(f"Kafka at {servers} has no event topics with the prefix {prefix!r}")
+        raise CannotFollow(f"Kafka at {servers} has no event topics with the prefix {prefix!r}; check --prefix")
     consumer.subscribe(topics)
     try:
         async with asyncio.timeout(JOIN_SECONDS):
@@ -144,7 +146,7 @@ def line(headers: dict[str, str], value: bytes) -> str:
         try:
             summary = summarize(name, json.loads(value))
         except (ValueError, KeyError, TypeError, AttributeError):
-            summary = "(payload of a newer version)"
+            summary = "(payload from a newer version of the service)"
     if len(summary) > LONGEST_SUMMARY:
         summary = summary[: LONGEST_SUMMARY - 1] + "…"
     return f"{headers['ce_time']}  {service:<9} {name:<26} {summary}"

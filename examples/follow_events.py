@@ -4,7 +4,7 @@ Resumes after a lost connection without losing or repeating an event. Requires o
 
     AES_API_KEY=… python examples/follow_events.py http://127.0.0.1:8080 --correlation-id my-request-1 --after 0
 
-With `--until turn.completed`, it stops after that event.
+With `--until turn.completed`, the program stops after that event.
 """
 
 import argparse

@@ -82,7 +82,7 @@ def ask(service: Service, session: str, question: str, allows: Callable[[str], b
                 # Someone else was faster, or the action has expired. The turn continues.
                 if refusal.code != 409:
                     raise
-                print(f"Too late to answer the call to {action['tool_call']['name']}", file=sys.stderr)
+                print(f"The call to {action['tool_call']['name']} no longer needs an answer", file=sys.stderr)
 
 
 def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Talk to an agent that has a tool in this program.")
+    parser = argparse.ArgumentParser(description="Talk to an agent that can call a function of this program.")
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
     parser.add_argument("question")
     parser.add_argument("--yes", action="store_true", help="allow every call")

@@ -240,7 +240,7 @@ def _place(path: str, resource: str) -> tuple[str, list[str]]:
 def _body(types: _Types, resource: str, contents: Schema) -> tuple[list[str], list[str], dict[str, str]]:
     """Returns a method's positional and named parameters for a request body, and the options of its ``Request``.
 
-    A body's only field is a positional parameter.
+    If the body has only one field, it becomes a positional parameter.
     """
     if "multipart/form-data" in contents:
         options = {"upload": "Upload(file, name)", "timeout": "TRANSFER_SECONDS"}

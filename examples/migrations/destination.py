@@ -1,4 +1,4 @@
-"""The service as the destination of a migration, which creates each object once.
+"""A migration's destination: the service. Each object is created only once.
 
 A ledger next to the export records the new ID of each object, so a second run moves only new objects. Idempotency keys
 are derived from old IDs, in case the program stops before it records an object.
@@ -41,7 +41,7 @@ class Destination:
         """Creates a session with as many of the newest messages as fit into a request."""
         kept = newest(messages)
         if left_out := len(messages) - len(kept):
-            self.say(f"Session {old_id}: left out the oldest messages ({left_out}), because the session is too long.")
+            self.say(f"Session {old_id}: skipped the oldest messages ({left_out}), because the session is too long.")
         return self._posted("session", old_id, "/sessions/", {**beginning, "messages": kept}, "session_id")
 
     def file(self, old_id: str, name: str, content: bytes) -> str:
@@ -49,7 +49,7 @@ class Destination:
         return self._once("file", old_id, lambda key: upload(content, name=name, idempotency_key=key).id)
 
     def knowledge_base(self, old_id: str, name: str, file_ids: Sequence[str]) -> str:
-        """Creates a knowledge base of the files, which are in a new collection. Ingestion starts immediately."""
+        """Creates a knowledge base from a new collection of the files. Ingestion starts immediately."""
         collection = self._posted("collection", old_id, "/collections/", {"name": name})
         if file_ids:
             place = f"/collections/{collection}/files/"
@@ -105,7 +105,7 @@ def answered(messages: Sequence[Json]) -> list[Json]:
 
 
 def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
-    """Returns text if all blocks are text."""
+    """Returns a single text if all blocks are text, otherwise the blocks."""
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     if any(block["type"] != "text" for block in kept):
         return kept
@@ -113,7 +113,7 @@ def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
 
 
 def provider_model(name: str, default_provider: str = "openai") -> str:
-    """Returns ``provider:name``."""
+    """Returns the model's name in the form ``provider:name``."""
     provider, slash, model = name.partition("/")
     if ":" in name.partition("/")[0]:
         return name

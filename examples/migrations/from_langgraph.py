@@ -34,8 +34,11 @@ def configuration_of(assistant: Json, to: Destination, model: str | None) -> Jso
     prompt = next((given[name] for name in PROMPTS if isinstance(given.get(name), str)), "")
     named = next((given[name] for name in MODELS if isinstance(given.get(name), str)), None)
     if left_out := sorted(set(given) - {*PROMPTS, *MODELS, "temperature"}):
-        to.say(f"Assistant {assistant['assistant_id']}: left out {', '.join(left_out)}.")
-    to.say(f"Assistant {assistant['assistant_id']}: to move the code of graph {assistant['graph_id']}, see the guide.")
+        to.say(f"Assistant {assistant['assistant_id']}: skipped settings: {', '.join(left_out)}.")
+    to.say(
+        f"Assistant {assistant['assistant_id']}: to move the code of graph {assistant['graph_id']},"
+        " see docs/how-to/migrating/from-langgraph.md."
+    )
     config: Json = {"model": model or (provider_model(named) if named else "builtin:extractive")}
     if isinstance(given.get("temperature"), int | float):
         config["temperature"] = given["temperature"]
@@ -56,9 +59,9 @@ def move_thread(thread: Json, agents: dict[str, str], to: Destination) -> None:
     values = thread.get("values") or {}
     state = values if isinstance(values, dict) else {"messages": values}
     if left_out := sorted(set(state) - {"messages"}):
-        to.say(f"Thread {old_id}: left out {', '.join(left_out)} from its state.")
+        to.say(f"Thread {old_id}: skipped state: {', '.join(left_out)}.")
     if thread.get("interrupts"):
-        to.say(f"Thread {old_id}: left out its pending interrupts.")
+        to.say(f"Thread {old_id}: skipped pending interrupts.")
     said = [made for message in state.get("messages", []) if (made := message_of(message, old_id, to)) is not None]
     to.session(old_id, {"agent_id": agent_id}, answered(said))
 
@@ -80,7 +83,7 @@ def message_of(message: Json, old_id: str, to: Destination) -> Json | None:
 
 
 def content_of(content: Any, old_id: str, to: Destination, *, images: bool) -> Any:
-    """Returns a message's text, or blocks if it contains images on the web."""
+    """Returns a message's text, or blocks if it contains images with HTTP URLs."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else json.dumps(content)
     blocks: list[Json] = []
@@ -90,7 +93,7 @@ def content_of(content: Any, old_id: str, to: Destination, *, images: bool) -> A
         elif images and part.get("type") == "image_url" and address_of(part).startswith("http"):
             blocks.append({"type": "image_url", "image_url": {"url": address_of(part)}})
         elif part.get("type") != "tool_use":
-            to.say(f"Thread {old_id}: left out a part of type {part.get('type')}.")
+            to.say(f"Thread {old_id}: skipped a part of type {part.get('type')}.")
     return text_or_blocks(blocks)
 
 

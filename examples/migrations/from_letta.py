@@ -29,7 +29,7 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
     tools = {tool["id"]: tool for tool in exported["tools"]}
     blocks = {block["id"]: block for block in exported["blocks"]}
     for group in exported.get("groups", []):
-        to.say(f"Group {group['id']}: not moved. Instead, give one agent the other agents as tools over MCP.")
+        to.say(f"Group {group['id']}: not moved. Instead, give one agent the others as tools over MCP.")
     revision = str(exported.get("metadata", {}).get("revision_id", ""))
     for agent in exported["agents"]:
         # Each agent file counts its IDs from 0.
@@ -84,7 +84,9 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
     if tool["tool_type"] in BUILT_IN:
         return None
     if tool["tool_type"] != "custom":
-        to.say(f"Tool {tool['name']}: not moved. Create a toolset for type {tool['tool_type']}: docs/how-to/tools.md.")
+        to.say(
+            f"Tool {tool['name']}: not moved. For type {tool['tool_type']}, create a toolset (docs/how-to/tools.md)."
+        )
         return None
     schema = tool.get("json_schema") or {}
     to.say(f"Tool {tool['name']} is now a client tool. Run its code in your program.")

@@ -34,7 +34,7 @@ def move_files(files: list[Json], to: Destination, directory: Path | None) -> di
         if path is None or not path.exists():
             to.say(
                 f"File {file['id']}: not moved, because OpenAI doesn't return assistants' files."
-                f" Put {file['filename']} in the directory given with --files."
+                f" To move it, put {file['filename']} in the directory given with --files."
             )
             continue
         moved[file["id"]] = to.file(file["id"], path.name, path.read_bytes())
@@ -44,7 +44,7 @@ def move_files(files: list[Json], to: Destination, directory: Path | None) -> di
 def files_of(store: Json, files: dict[str, str], to: Destination) -> list[str]:
     missing = [each["id"] for each in store["files"] if each["id"] not in files]
     if missing:
-        to.say(f"Vector store {store['id']}: left out {', '.join(missing)}.")
+        to.say(f"Vector store {store['id']}: skipped files that weren't moved: {', '.join(missing)}.")
     return [files[each["id"]] for each in store["files"] if each["id"] in files]
 
 
@@ -100,7 +100,7 @@ def move_thread(thread: Json, agents: dict[str, tuple[str, Json]], bases: dict[s
 
 
 def content_of(message: Json, to: Destination) -> Any:
-    """Returns a message's text, or blocks if it contains images on the web."""
+    """Returns a message's text, or blocks if it contains images with HTTP URLs."""
     blocks: list[Json] = []
     for part in message["content"]:
         if part["type"] == "text":
@@ -110,7 +110,7 @@ def content_of(message: Json, to: Destination) -> Any:
         elif part["type"] == "image_url" and message["role"] == "user":
             blocks.append({"type": "image_url", "image_url": {"url": part["image_url"]["url"]}})
         else:
-            to.say(f"Message {message['id']}: left out its {part['type']}.")
+            to.say(f"Message {message['id']}: skipped a part of type {part['type']}.")
     return text_or_blocks(blocks)
 
 

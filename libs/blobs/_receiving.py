@@ -31,7 +31,7 @@ class Inspection:
 
 @dataclass(slots=True)
 class Upload:
-    """The blobs received in one request, and those that a transaction kept."""
+    """The blobs that one request has received, and those that a transaction has kept."""
 
     blobs: "Blobs"
     company_id: str
@@ -43,8 +43,8 @@ class Upload:
     ) -> ReceivedFile:
         """Stores a file after checking that its first bytes match its type.
 
-        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``StoreUnavailable``, and the errors of
-        ``pieces`` and of the inspection.
+        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``StoreUnavailable``, and any
+        error that ``pieces`` or the inspection raises.
         """
 
         def check(head: bytes) -> None:
@@ -57,7 +57,7 @@ class Upload:
         return file
 
     async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-        """Keeps the files' blobs. Returns the files with the IDs of the blobs to reference.
+        """Keeps the files' blobs. Returns each file with the ID of the blob to reference.
 
         Raises ``Conflict`` if the collector has abandoned an upload in the meantime.
         """
@@ -90,8 +90,8 @@ class Blobs:
     ) -> ReceivedFile:
         """Stores a file as a new blob. The collector deletes the blob within hours unless a transaction keeps it.
 
-        Raises ``Conflict`` if the upload takes over two hours. Also raises ``StoreUnavailable`` and the errors of
-        ``pieces``.
+        Raises ``Conflict`` if the upload takes over two hours. Also raises ``StoreUnavailable``, and any error
+        that ``pieces`` raises.
         """
         blob_id = new_id()
         await self.database.execute("INSERT INTO blobs (id, company_id) VALUES (%s, %s)", (blob_id, company_id))
@@ -137,8 +137,8 @@ async def checked_pieces(
 ) -> AsyncIterator[bytes]:
     """Yields the pieces of a file. The first piece has at least ``head_bytes``, unless the file is shorter.
 
-    Raises the errors that ``check_head`` raises for the first piece, ``TooLarge``, and ``ValidationFailed`` if the file
-    is empty.
+    Raises ``TooLarge``, ``ValidationFailed`` if the file is empty, and any error that ``check_head`` raises for the
+    first piece.
     """
     size, head, is_checked = 0, bytearray(), False
     async for piece in pieces:
@@ -155,7 +155,7 @@ async def checked_pieces(
             yield bytes(head)
             head.clear()
     if size == 0:
-        raise invalid_file(f"'{name}' is empty.", "file_empty", "send a file with content")
+        raise invalid_file(f"'{name}' is empty.", "file_empty", "send a file that isn't empty")
     if not is_checked:
         check_head(bytes(head))
         yield bytes(head)

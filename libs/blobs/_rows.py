@@ -39,7 +39,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class UploadKey:
-    """The idempotency key of an upload. Keys are unique for each user and ``scope``, such as a company."""
+    """The idempotency key of an upload. A key is unique per user and ``scope``. A scope is, for example, a company."""
 
     scope: str
     user_id: str
@@ -76,7 +76,7 @@ async def repeated(
 
 
 async def keep(connection: Connection, company_id: str, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-    """Returns the files with the IDs of the blobs to reference. Identical files of a company share a blob.
+    """Returns each file with the ID of the blob to reference. Identical files of a company share a blob.
 
     Raises ``Conflict`` if the collector has abandoned an upload in the meantime.
     """

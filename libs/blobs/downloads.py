@@ -1,4 +1,4 @@
-"""Responses that download stored files, including byte ranges and 304 for unchanged files."""
+"""Responses with stored files, including byte ranges and 304 for unchanged files."""
 
 import re
 from collections.abc import Awaitable, Mapping
@@ -78,7 +78,7 @@ def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
 
 
 def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]:
-    """Returns all headers but ``Content-Type``. They prevent browsers from sniffing or running the content."""
+    """Returns all headers except ``Content-Type``. They prevent browsers from sniffing or running the content."""
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": want.etag,
@@ -97,7 +97,7 @@ def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]
 
 
 def disposition(name: str, *, inline: bool) -> str:
-    """Returns a ``Content-Disposition``. Old clients see only the ASCII characters of the name."""
+    """Returns a ``Content-Disposition`` header. Old clients see only the name's ASCII characters."""
     plain = re.sub(r"[^ !#-\[\]-~]|%", "_", name)
     return f"{'inline' if inline else 'attachment'}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 

@@ -67,10 +67,10 @@ async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIter
 async def without_fields(
     body: AsyncIterator[bytes], content_type: str, take: Callable[[str, str], None]
 ) -> AsyncIterator[bytes]:
-    """Yields the form's bytes, reduced to the files.
+    """Yields the form's bytes without the fields that aren't files.
 
-    ``take`` receives the name and value of each other field, and the name of each file. Raises ``InvalidRequest`` for a
-    malformed body, ``TooLarge`` for a field over 10 KB, and the errors of ``take``.
+    ``take`` receives the name and value of each of these fields, and the name of each file. Raises ``InvalidRequest``
+    for a malformed body, ``TooLarge`` for a field over 10 KB, and any error that ``take`` raises.
     """
     boundary = boundary_of(content_type).encode()
     events = _events(body, boundary.decode())

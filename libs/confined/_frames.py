@@ -22,7 +22,7 @@ async def receive(stream: asyncio.StreamReader, *, most_bytes: int) -> tuple[Job
     """Reads a frame. Raises EOFError if the other side has closed the pipe or sends more than ``most_bytes``."""
     head_size, body_size = _SIZES.unpack(await stream.readexactly(_SIZES.size))
     if head_size + body_size > most_bytes:
-        raise EOFError("the other side sent too much")
+        raise EOFError("the other side sent too much data")
     head: Job = json.loads(await stream.readexactly(head_size))
     return head, await stream.readexactly(body_size)
 

@@ -28,11 +28,11 @@ class OutOfMemory(Exception):
     """The process reached its memory limit and must be killed. The input isn't necessarily invalid."""
 
     def __init__(self) -> None:
-        super().__init__("Reading the file took too much memory.")
+        super().__init__("Reading the file took too much memory. Split it into smaller files.")
 
 
 class OutOfTime(TimeoutError):
-    """A time limit expired: the job's if ``whole`` is true, otherwise the current part's."""
+    """A time limit was exceeded: the job's if ``whole`` is true, otherwise the current part's."""
 
     def __init__(self, *, whole: bool) -> None:
         super().__init__("the job took too long")

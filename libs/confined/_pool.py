@@ -25,8 +25,8 @@ class PoolClosed(Exception):
 class ConfinedPool:
     """Runs jobs in up to ``size + 1`` processes. A company can use ``size`` of them at once.
 
-    So a company's long jobs don't block other companies. Waiting companies are served in rotation. Cancelling a call
-    kills its process.
+    This way, a company's long jobs don't block other companies. Waiting companies are served in rotation. Cancelling a
+    call kills its process.
     """
 
     def __init__(self, module: str, size: int, limits: Limits, environment: Mapping[str, str] | None = None) -> None:
@@ -41,7 +41,7 @@ class ConfinedPool:
     async def run(
         self, company_id: str, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None
     ) -> tuple[Job, bytes]:
-        """Runs a job. Raises ProcessNotStarted, PoolClosed, and the errors of ``ConfinedProcess.call``.
+        """Runs a job. Raises ProcessNotStarted, PoolClosed, and the same errors as ``ConfinedProcess.call``.
 
         If the process is killed, the job is retried once, since the operating system may have killed it for lack of
         memory.
@@ -89,7 +89,7 @@ class ConfinedPool:
                 await self._discard(process)
 
     def _is_used_up(self, process: ConfinedProcess) -> bool:
-        """Returns whether to replace the process: native parsers leak memory, and CPU time is limited per process."""
+        """Returns whether to replace the process. Native parsers leak memory, and a process's CPU time is limited."""
         return (
             process.jobs >= _JOBS_PER_PROCESS
             or process.memory() > _FULL * self._limits.memory_bytes

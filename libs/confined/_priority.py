@@ -13,7 +13,10 @@ _SESSION: Final = Path("/proc/self/autogroup")
 
 
 def lower_priority() -> None:
-    """Reduces this process to a third of other processes' CPU share when CPU is scarce, if the system allows it."""
+    """Lowers this process's CPU share to a third of other processes' shares, if the system allows it.
+
+    The share matters only when CPU is scarce.
+    """
     with suppress(OSError):
         os.nice(_NICENESS)
         # Linux limits the rate of such changes for all unprivileged processes together.

@@ -1,4 +1,4 @@
-"""Reads a process's readiness over HTTP, with a plain socket because the embedded stack polls often.
+"""Reads a process's readiness over HTTP. Uses a plain socket, because the embedded stack polls often.
 
 ``deploy/images/healthcheck.py`` does the same in a container, without imports from the project.
 """

@@ -28,7 +28,7 @@ class CsvDialect:
 
     @classmethod
     def of(cls, sample: str) -> Self:
-        """Selects the separator that splits most of the first rows into the same number of cells.
+        """Selects the declared separator, or the one that splits most of the first rows into the same number of cells.
 
         If a comma splits as many rows as another separator, the comma is assumed to be a decimal separator.
         """

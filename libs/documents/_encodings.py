@@ -37,7 +37,7 @@ def decoded(raw: bytes, *, declares: bool = False) -> str:
         try:
             return raw.decode(found)
         except UnicodeDecodeError:
-            raise DocumentUnreadable(f"The file starts as {found} text but contains invalid bytes later.") from None
+            raise DocumentUnreadable(f"The file starts as {found} text, but contains invalid bytes later on.") from None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

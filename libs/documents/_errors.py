@@ -9,4 +9,4 @@ class DocumentUnreadable(JobRefused):
 
 class DocumentEncrypted(DocumentUnreadable):
     def __init__(self) -> None:
-        super().__init__("The file is password-protected.")
+        super().__init__("The file is password-protected. Upload a copy without a password.")

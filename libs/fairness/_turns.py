@@ -14,13 +14,13 @@ class QueueFull(Exception):
     """The company already has the maximum number of waiting calls, and holds ``held`` permits."""
 
     def __init__(self, waiting: int, held: int) -> None:
-        super().__init__(f"the maximum number of calls is already waiting: {waiting}")
+        super().__init__(f"the queue already contains the maximum number of calls: {waiting}")
         self.waiting = waiting
         self.held = held
 
 
 class FairSemaphore:
-    """A semaphore with ``permits`` in total, shared fairly among companies. A company can hold ``each`` permits.
+    """A semaphore that shares ``permits`` fairly among companies. A company can hold up to ``each`` of them.
 
     Up to ``waiting`` more of its calls can wait, or any number if ``waiting`` is None. Waiting companies are served
     round-robin. While no other company is waiting, a company can hold more than ``each`` permits if ``spare`` permits
@@ -130,7 +130,7 @@ class FairQueue(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The capacity for claiming jobs: ``free`` in total, and ``each`` per company minus its jobs in ``busy``."""
+    """The capacity for claiming jobs: ``free`` in total, and ``each`` per company, including its jobs in ``busy``."""
 
     free: int
     each: int

@@ -13,7 +13,7 @@ _MODULE: Final = "libs.json_schema._apart"
 
 
 async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most: int) -> list[str]:
-    """Validates in a separate process. If the process exceeds a limit, that's the only finding."""
+    """Validates in a separate process. If the process exceeds a limit, the only finding says so."""
     job = {"schema": schema, "value": value, "name": name, "most": most}
     try:
         answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)

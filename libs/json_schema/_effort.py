@@ -23,8 +23,8 @@ _LONGEST_CHAIN: Final = 100
 class Effort:
     """The cost of a schema. ``alternatives`` is the maximum number of schemas that apply to a single value.
 
-    Each of these schemas applies up to ``branching`` schemas to a member of the value. ``branching`` is 1 without
-    alternatives, and infinite if a reference can't be resolved.
+    Each of these schemas applies up to ``branching`` schemas to a member of the value. ``branching`` is 1 if
+    there are no alternatives, and infinite if a reference can't be resolved.
     """
 
     alternatives: int
@@ -102,7 +102,7 @@ def _is_understood(schema: dict[str, Any], root: Any) -> bool:
 
 
 def _target(root: Any, reference: str) -> Any:
-    """Returns None if the schema doesn't exist or the reference isn't a JSON pointer."""
+    """Returns the referenced schema, or None if it doesn't exist or the reference isn't a JSON pointer."""
     pointer = unquote(reference.removeprefix("#"))
     if pointer and not pointer.startswith("/"):
         return None
@@ -117,7 +117,7 @@ def _target(root: Any, reference: str) -> Any:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """Returns the number of nested values, including the value itself, and their depth."""
+    """Returns the number of nested values, including the value itself, and the depth of the nesting."""
     count, depth, level = 0, 0, [value]
     while level:
         count += len(level)

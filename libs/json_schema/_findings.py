@@ -16,7 +16,7 @@ def validator_of(schema: dict[str, Any]) -> Any:
 
 
 def findings(validator: Any, value: Any, *, name: str, most: int) -> list[str]:
-    """Describes up to ``most`` mismatches, each with its path. The value itself is called ``name``."""
+    """Describes up to ``most`` mismatches, each with its path. ``name`` stands for the path of the value itself."""
     return [
         f"{'.'.join(str(part) for part in error.instance_path) or name}: {shortened(error.message)}"
         for error in islice(validator.iter_errors(value), most)

@@ -31,7 +31,7 @@ class CompiledSchema:
     effort: Effort
 
     async def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
-        """Describes up to ``most`` mismatches, each with its path. The value itself is called ``name``.
+        """Describes up to ``most`` mismatches, each with its path. ``name`` stands for the path of the value itself.
 
         Expensive checks run in a separate process, since nested alternatives could block this process for minutes.
         """
@@ -44,7 +44,8 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     """Compiles a schema of draft 4 to 2020-12. ``$schema`` declares the draft, which defaults to 2020-12.
 
     References must stay within the schema. Raises ``SchemaInvalid``, for example if the schema exceeds 64 KiB, 32
-    levels, or a thousand alternatives for a single value. Without limits, a small schema could take days.
+    levels, or a thousand alternatives for a single value. Without limits, validation against a small schema could take
+    days.
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")

@@ -103,7 +103,7 @@ class LocalObjects:
         return self._root / checked(key)
 
     def _check_directory(self) -> None:
-        """Raises ``StoreUnavailable`` if the whole directory is missing, since the objects may still exist."""
+        """Raises ``StoreUnavailable`` if the whole directory is missing. The objects may still exist elsewhere."""
         if not (self._root / _PARTIAL).is_dir():
             raise StoreUnavailable("the objects' directory is missing")
 

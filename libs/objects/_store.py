@@ -41,7 +41,7 @@ class Entry:
 
 
 class ObjectStore(Protocol):
-    """Every method raises ``StoreUnavailable`` if the store doesn't respond or rejects a valid call."""
+    """Stores objects. Every method raises ``StoreUnavailable`` if the store doesn't respond or rejects a valid call."""
 
     async def start(self) -> None:
         """Creates the directory or bucket if it's missing."""
@@ -49,8 +49,8 @@ class ObjectStore(Protocol):
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
         """Writes an object, either completely or not at all. Replaces an existing object.
 
-        Raises the errors of ``pieces``. Without ``durable``, writing is faster, but the object may be lost if the
-        machine fails.
+        Raises any error that ``pieces`` raises. Without ``durable``, writing is faster, but the object may be lost if
+        the machine fails.
         """
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
@@ -71,8 +71,8 @@ class ObjectStore(Protocol):
     def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
         """Returns a URL from which anyone can download the object for ``seconds``, with the given response headers.
 
-        The URL's parameter ``x-label`` contains ``label``, which S3 servers ignore. Returns None if the store isn't
-        accessed over HTTP. Doesn't check that the object exists.
+        The URL contains ``label`` in the parameter ``x-label``, which S3 servers ignore. Returns None if the store
+        isn't accessed over HTTP. Doesn't check that the object exists.
         """
 
     def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
@@ -80,14 +80,14 @@ class ObjectStore(Protocol):
 
 
 def checked(key: str) -> str:
-    """Returns the key. Raises ``InvalidKey``."""
+    """Returns the key if it's valid. Raises ``InvalidKey`` if not."""
     if len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
         raise InvalidKey(f"invalid key: {key[:100]!r}")
     return key
 
 
 def checked_prefix(prefix: str) -> str:
-    """Returns the prefix. Raises ``InvalidKey``."""
+    """Returns the prefix if it's valid. Raises ``InvalidKey`` if not."""
     if prefix:
         checked(prefix.removesuffix("/"))
         if not prefix.endswith("/"):

@@ -13,7 +13,7 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Returns whether an address is on the public internet. Also checks an IPv4 address embedded in IPv6."""
+    """Returns whether an address is on the public internet. Also checks an IPv4 address embedded in an IPv6 address."""
     ip = _parsed(address)
     return ip is not None and ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
 

@@ -110,7 +110,7 @@ class GuardedHttp:
         return body
 
     async def read_beginning(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-        """Returns the body up to the size limit, and whether that's all. Raises FetchRefused for a compressed body."""
+        """Returns the body up to the size limit, and whether it's complete. Raises FetchRefused if it's compressed."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise FetchRefused("the response is compressed, but only uncompressed responses are accepted")
         body = bytearray()

@@ -13,7 +13,7 @@ class OutboundSettings(BaseSettings):
     outbound_networks: str = Field(
         "",
         validation_alias="AES_OUTBOUND_NETWORKS",
-        description="Private networks that user-supplied URLs can reach, such as `10.20.0.0/16,fd12::/16`.",
+        description="Private networks that user-supplied URLs can point to, such as `10.20.0.0/16,fd12::/16`.",
     )
 
     @field_validator("outbound_networks")

@@ -107,7 +107,7 @@ class Database:
             return await fetch_records(connection, statement, parameters)
 
     async def value(self, statement: str, parameters: Parameters = None) -> Any:
-        """Executes a statement in autocommit mode. Returns the first row's first column, or None without rows."""
+        """Executes a statement in autocommit mode. Returns the first row's first column, or None if there's no row."""
         async with self.connection() as connection:
             return await fetch_value(connection, statement, parameters)
 
@@ -175,7 +175,7 @@ async def fetch_records(connection: Connection, statement: str, parameters: Para
 
 
 async def fetch_value(connection: Connection, statement: str, parameters: Parameters = None) -> Any:
-    """Executes a statement and returns the first row's first column, or None without rows."""
+    """Executes a statement and returns the first row's first column, or None if there's no row."""
     row = await (await connection.execute(statement, parameters)).fetchone()
     return row[0] if row else None
 

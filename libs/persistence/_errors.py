@@ -47,7 +47,8 @@ def is_outage(problem: BaseException) -> bool:
 def is_contention(problem: BaseException) -> bool:
     """Returns whether the work failed because other transactions held the required locks.
 
-    ``is_outage`` is also true. But the work itself may be the cause, such as a message that always deadlocks.
+    ``is_outage`` is true for these failures, too. But the work itself may be the cause, for example if it always
+    deadlocks.
     """
     # An engine that stores its data in a database chains the database's error as the cause.
     return isinstance(problem, _CONTENTION) or isinstance(problem.__cause__, _CONTENTION)
@@ -85,7 +86,7 @@ async def retry_until_available(
 
 
 def redact_values(problem: BaseException) -> None:
-    """Reduces the database errors in an exception chain to their primary message.
+    """Reduces each database error in an exception chain to its primary message.
 
     PostgreSQL's errors can quote rows and values. Logs and dead-lettered messages must not contain users' data.
     """

@@ -16,7 +16,7 @@ _CHECK_SECONDS: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedWork(Generic[Job]):
-    """Runs up to ``each`` jobs of a company concurrently, plus one job of another company.
+    """Runs up to ``each + 1`` jobs concurrently, but at most ``each`` jobs of the same company.
 
     ``process`` must not raise errors.
     """

@@ -25,7 +25,7 @@ class TaskLease:
     """A row of ``task_leases`` that keeps other processes from running the same task.
 
     A session lock wouldn't work behind a transaction pooler. After a crash, other processes wait until the lease
-    expires. A process isn't stopped when its lease ends, so two processes must be able to run the task at once.
+    expires. A process isn't stopped when its lease ends, so it must be safe for two processes to run the task at once.
     """
 
     def __init__(self, database: Database, task: str, seconds: float) -> None:

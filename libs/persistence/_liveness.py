@@ -45,7 +45,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class LivenessTracker:
-    """Determines which processes are dead. All times are seconds of the same clock.
+    """Determines which processes are dead. All times are in seconds on the same clock.
 
     A process counts as dead once its lock has been missing for ``grace`` seconds.
     """
@@ -80,7 +80,7 @@ class LivenessTracker:
         return not self.gone <= before
 
     def of(self, numbers: Collection[int], now: float) -> frozenset[int]:
-        """Returns the ``numbers`` of dead processes. Starts watching new numbers."""
+        """Returns the ``numbers`` of dead processes. Also starts to watch any new numbers."""
         for number in numbers:
             if number not in self.present:
                 self._absent_since.setdefault(number, now)
@@ -96,13 +96,13 @@ class Presence:
     """This process's sign of life: a random number and a session-level advisory lock on the number.
 
     When a process ends, PostgreSQL releases its lock. A process whose lock is missing for ``grace`` seconds is
-    ``gone``. It may still be alive if only its connection failed, so reactions must be harmless. A hanging process
+    ``gone``. It may still be alive if only its connection failed, so any reaction must be harmless. A hanging process
     keeps its lock, so leases are still needed.
 
     After this process has regained a lost lock, no process counts as gone for ``distrust`` seconds, since the database
     may have been down.
 
-    Behind a pooler, another client could inherit the lock. There, processes hold no locks and never count as gone.
+    Behind a pooler, another client could inherit the lock. So processes there hold no locks and never count as gone.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Presence:
         return self.number if self.held.is_set() else None
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
-        """Returns the ``numbers`` of dead processes. Starts watching new numbers."""
+        """Returns the ``numbers`` of dead processes. Also starts to watch any new numbers."""
         return self._tracker.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -238,7 +238,7 @@ class Holders(Protocol):
 class ReclaimWork:
     """Requeues the work of dead processes before their leases expire. ``gone`` returns the dead processes.
 
-    A process that is still alive has lost its leases, so its writes have no effect.
+    If such a process is still alive, it has lost its leases, so its writes have no effect.
     """
 
     holders: Holders

@@ -66,7 +66,7 @@ def migrate(url: str, migrations: Path) -> None:
 
 @contextmanager
 def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
-    """Holds the advisory lock in a transaction, since a session lock fails behind a transaction pooler.
+    """Holds the advisory lock in a transaction, since a session lock doesn't work behind a transaction pooler.
 
     Polls for the lock, since a waiting statement would block concurrent index builds.
     """

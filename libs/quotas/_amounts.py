@@ -1,4 +1,4 @@
-"""The amounts that companies have stored, which triggers count."""
+"""The amounts that companies have stored. Database triggers count them."""
 
 import asyncio
 from collections.abc import Iterable, Mapping

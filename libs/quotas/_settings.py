@@ -23,13 +23,13 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompanyLimits:
-    """The limits by name: ``usual`` for all companies, and ``own`` by company ID."""
+    """The limits by name: ``usual`` applies to all companies, and ``own`` contains overrides by company ID."""
 
     usual: Mapping[str, int | None]
     own: Mapping[str, Mapping[str, int | None]]
 
     def of(self, company_id: str, name: str) -> int | None:
-        """Returns None if the company has no limit with this name."""
+        """Returns the company's limit with this name, or None if the company has none."""
         own = self.own.get(company_id)
         return own[name] if own is not None and name in own else self.usual.get(name)
 
@@ -64,10 +64,13 @@ class QuotaSettings(BaseSettings):
     company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS", description="Sessions.")
     company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES", description="Files.")
     company_file_bytes: int = Field(
-        1024 * _GIB, ge=0, validation_alias="AES_COMPANY_FILE_BYTES", description="Bytes of files."
+        1024 * _GIB, ge=0, validation_alias="AES_COMPANY_FILE_BYTES", description="Total size of files, in bytes."
     )
     company_artifact_bytes: int = Field(
-        1024 * _GIB, ge=0, validation_alias="AES_COMPANY_ARTIFACT_BYTES", description="Bytes of artifacts."
+        1024 * _GIB,
+        ge=0,
+        validation_alias="AES_COMPANY_ARTIFACT_BYTES",
+        description="Total size of artifacts, in bytes.",
     )
     company_limits: str = Field(
         "",

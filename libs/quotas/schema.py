@@ -50,8 +50,8 @@ def count_rows(
 ) -> None:
     """Creates the table of amounts, and triggers on ``table`` that update it.
 
-    ``amounts`` maps the name of a limit to the SQL for a row's amount. ``counted`` is the SQL condition for rows that
-    count, and ``company`` the SQL for a row's company. All of them refer to the row as ``{row}``.
+    ``amounts`` maps the name of a limit to the SQL for a row's amount. ``counted`` is the SQL condition for the rows to
+    count, and ``company`` is the SQL for a row's company. All of them refer to the row as ``{row}``.
     """
     old, new = counted.format(row="OLD"), counted.format(row="NEW")
     for statement in (_TABLE, _BY_COMPANY, _CHANGED):

@@ -18,7 +18,7 @@ _HEAD: Final = len(_FORM) + _ID_BYTES
 
 
 class SecretUnreadable(Exception):
-    """No configured key decrypts the ciphertext, or the ciphertext was changed or copied from another place."""
+    """No configured key can decrypt the ciphertext, or it was changed or copied from another place."""
 
 
 class SecretCipher:
@@ -39,7 +39,7 @@ class SecretCipher:
         return head + nonce + self._keys[self.current_id].encrypt(nonce, secret.encode(), head + place.encode())
 
     def decrypt(self, ciphertext: bytes, *, place: str) -> str:
-        """Raises SecretUnreadable."""
+        """Decrypts a ciphertext. Raises SecretUnreadable."""
         head, nonce = ciphertext[:_HEAD], ciphertext[_HEAD : _HEAD + _NONCE_BYTES]
         key = self._keys.get(id_of(ciphertext))
         if key is None:
@@ -57,5 +57,5 @@ def key_id(key: bytes) -> bytes:
 
 
 def id_of(ciphertext: bytes) -> bytes:
-    """Returns the ID of the key that encrypted the ciphertext, or nothing if the format is unknown."""
+    """Returns the ID of the key that encrypted the ciphertext, or no bytes if the format is unknown."""
     return ciphertext[len(_FORM) : _HEAD] if ciphertext[: len(_FORM)] == _FORM else b""

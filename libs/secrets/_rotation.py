@@ -33,7 +33,7 @@ class SecretStore(Protocol[S]):
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The result of a rotation. ``unreadable`` contains the place and error of each secret that wasn't decrypted."""
+    """The result of a rotation. ``unreadable`` contains the place and error of each secret that can't be decrypted."""
 
     changed: int
     unreadable: tuple[tuple[str, SecretUnreadable], ...]

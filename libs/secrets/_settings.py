@@ -31,7 +31,7 @@ class SecretsSettings(BaseSettings):
         return keys
 
     def secret_cipher(self) -> SecretCipher | None:
-        """Returns None if no keys are configured."""
+        """Returns a cipher with the configured keys, or None if there are none."""
         keys = parse_keys(self.secrets_key.get_secret_value())
         return SecretCipher(keys) if keys else None
 

@@ -28,7 +28,7 @@ _next_trace_id: ContextVar[int | None] = ContextVar("next_trace_id", default=Non
 
 
 class _CorrelationIds(RandomIdGenerator):
-    """Takes trace IDs from a context variable, since the SDK doesn't say which span needs an ID."""
+    """Takes trace IDs from a context variable, since the SDK doesn't specify which span an ID is for."""
 
     def generate_trace_id(self) -> int:
         return _next_trace_id.get() or super().generate_trace_id()
@@ -38,7 +38,7 @@ class _CorrelationIds(RandomIdGenerator):
 
 
 class ExportingTracer:
-    """A tracer with a private provider. With a global provider, libraries with tracing would record content."""
+    """A tracer with a private provider. With a global provider, instrumented libraries would record content."""
 
     def __init__(self, service: str, environ: Mapping[str, str]) -> None:
         resource = Resource.create(
@@ -155,5 +155,5 @@ def _resumed_correlation() -> str | None:
 
 
 def _span_context(traceparent: str) -> SpanContext:
-    """Returns an invalid context if the ``traceparent`` header is malformed."""
+    """Returns the context in a ``traceparent`` header, or an invalid context if the header is malformed."""
     return trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context())).get_span_context()

@@ -19,7 +19,7 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 
 
 class Span(NonRecordingSpan):
-    """A span of work until ``end`` or the end of its ``with`` block. This class records nothing.
+    """A span of work, which ends with a call of ``end`` or with its ``with`` block. This class records nothing.
 
     Spans created meanwhile in the same task, or in tasks that it starts, are children of this span. If the ``with``
     block raises an exception, the exception's type is recorded.
@@ -72,8 +72,8 @@ def span(
 ) -> Span:
     """Starts a span as a child of ``parent`` (a ``traceparent``), or of the current span.
 
-    ``correlation_id`` determines the span's trace. A parent in another trace is only linked, like the span ``link``.
-    ``began`` is the start in Unix nanoseconds, for work that started earlier.
+    ``correlation_id`` determines the span's trace. A parent in another trace is only linked, and so is the span
+    ``link``. ``began`` is the start in Unix nanoseconds, for work that started earlier.
     """
     if _tracer is None:
         return NOTHING

@@ -102,9 +102,9 @@ async def test_assistants_threads_and_vector_stores_of_openai(
     script, sample = "from_openai_assistants.py", "openai-assistants.json"
     moved = await moved_twice(stack, api, mover, tmp_path, script, sample, *options)
     for left_out in (
-        "Put receipt.png in the directory",
+        "put receipt.png in the directory",
         "code_interpreter has no equivalent",
-        "left out its image_file",
+        "skipped a part of type image_file",
     ):
         assert left_out in moved.said
     base = moved.one("knowledge base")
@@ -150,8 +150,8 @@ async def test_assistants_and_threads_of_langgraph(
     api, options = as_mallory, ("--model", "openai:stub-echo")
     sample = "langgraph-threads.json"
     moved = await moved_twice(stack, api, mover, tmp_path, "from_langgraph.py", sample, *options)
-    assert "left out max_search_results" in moved.said
-    assert "left out its pending interrupts" in moved.said
+    assert "skipped settings: max_search_results" in moved.said
+    assert "skipped pending interrupts" in moved.said
     desk = (await api.http.get(f"/agent/{moved.one('agent')}/")).json()["system_config"]
     assert desk["system_prompt"] == "You answer passengers of the Skarholm Line."
     session, question = moved.one("session", "5c0a"), "And tomorrow?"

@@ -77,8 +77,8 @@ class _Service(operations.Service[R], Generic[R, Http]):
     ) -> Flow[UsageReport]:
         """Returns usage totals, grouped by any of ``day``, ``agent``, ``model``, ``user`` and ``key``.
 
-        ``begin`` and ``end`` are UTC days such as ``2026-05-01``, both inclusive. A timestamp as ``end`` is exclusive.
-        By default, the report covers the last 30 days.
+        ``begin`` and ``end`` are UTC days such as ``2026-05-01``, both inclusive. If ``end`` is a timestamp, it's
+        exclusive. By default, the report covers the last 30 days.
         """
         query = given(**{"from": begin, "to": end}, group_by=",".join(group_by) or None, limit=_USAGE_PAGE)
         items: list[UsageItem] = []

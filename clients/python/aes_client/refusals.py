@@ -36,7 +36,9 @@ def error_in(content: bytes, *, status: int = 0, retry_after: float | None = Non
         info = ErrorInfo.model_validate(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
         kind = _OF_PROXIES.get(status, ApiError)
-        message = f"The response has status {status} but no error from the service."
+        message = (
+            f"The response has status {status} and isn't from the service. Check the address and any proxy in between."
+        )
         return kind(message, status=status, retry_after=retry_after)
     return error_of(info, status=status, retry_after=retry_after)
 

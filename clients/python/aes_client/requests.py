@@ -48,7 +48,7 @@ class Upload:
     def _name(self, own: object) -> str:
         name = self.name or (Path(own).name if isinstance(own, str) else "")
         if not name:
-            raise ValueError("The content has no file name. Pass name, with an extension such as .pdf.")
+            raise ValueError("The content has no file name. Pass a name with an extension, such as name='report.pdf'.")
         return name
 
 
@@ -115,7 +115,7 @@ def one(kind: type[T]) -> Answer[T]: ...
 @overload
 def one(kind: Any) -> Answer[Any]: ...
 def one(kind: Any) -> Answer[Any]:
-    """Returns a parser of responses. It raises ``UnexpectedResponse`` if the body isn't a ``kind``."""
+    """Returns a parser of responses, which raises ``UnexpectedResponse`` if the body isn't a ``kind``."""
 
     def read(response: httpx.Response) -> Any:
         try:

@@ -64,9 +64,10 @@ def sent(request: Request[T]) -> Flow[T]:
 
 
 def attempts(request: Request[Any], policy: RetryPolicy, once: Callable[[Request[Any]], Flow[T]]) -> Flow[T]:
-    """Returns the result of ``once``, which sends the request. Retries temporary failures with one idempotency key.
+    """Returns the result of ``once``, which sends the request. Retries temporary failures.
 
-    Raises ``ApiError`` if the service returns an error, and ``ConnectionFailed`` if it doesn't respond.
+    All attempts use the same idempotency key. Raises ``ApiError`` if the service returns an error, and
+    ``ConnectionFailed`` if it doesn't respond.
     """
     request = request.with_key()
     failures, may_be_done = 0, False

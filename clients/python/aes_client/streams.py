@@ -121,7 +121,9 @@ def _refused(opened: OpenResponse) -> Generator[Any, Any, None]:
         body += piece
     response = opened.response
     if response.status_code < 400:
-        raise UnexpectedResponse(f"{response.request.url} returned {response.status_code} without an event stream")
+        raise UnexpectedResponse(
+            f"{response.request.url} returned status {response.status_code}, but not an event stream"
+        )
     raise _Lost(refusal(response, body))
 
 

@@ -181,7 +181,12 @@ class ArtifactFailed(ArtifactEvent, type="aes.artifacts.artifact.failed.v1"):
     """Processing of an artifact failed. You can still download the artifact."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "password-protected": {"error": {"type": "validation_error", "message": "The file is password-protected."}}
+        "password-protected": {
+            "error": {
+                "type": "validation_error",
+                "message": "The file is password-protected. Upload a copy without a password.",
+            }
+        }
     }
 
     error: ErrorInfo
@@ -231,7 +236,12 @@ class ArtifactIndexingFailed(ArtifactIndexEvent, type="aes.ingestion.artifact.in
     """Indexing of an artifact failed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "password-protected": {"error": {"type": "validation_error", "message": "The file is password-protected."}}
+        "password-protected": {
+            "error": {
+                "type": "validation_error",
+                "message": "The file is password-protected. Upload a copy without a password.",
+            }
+        }
     }
 
     error: ErrorInfo

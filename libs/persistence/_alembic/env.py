@@ -14,7 +14,7 @@ url = context.config.attributes["url"]
 
 
 def record_origin(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
-    """Records a digest of the first revision, in the transaction that runs this revision."""
+    """Records a digest of the first revision in the transaction that runs it."""
     if step.down_revision_ids or ctx.connection is None:
         return
     ctx.connection.execute(text("ALTER TABLE alembic_version ADD COLUMN origin text"))

@@ -47,6 +47,8 @@ class HttpSessions:
         if answer.status == 404:
             return None
         if answer.status != 200:
-            raise ServiceUnavailable(f"The runtime service returned status {answer.status}.", retry_after=2)
+            raise ServiceUnavailable(
+                f"The runtime service returned status {answer.status}. Try again later.", retry_after=2
+            )
         found = orjson.loads(answer.body)
         return KnownSession(session_id, caller.company_id, found["owner_id"], deleted=found["status"] != "active")

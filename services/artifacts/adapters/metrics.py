@@ -5,7 +5,7 @@ from typing import Final
 from prometheus_client import Counter
 
 UPLOADS: Final = Counter("aes_artifacts_uploads_total", "Stored artifacts, by processing strategy.", ["strategy"])
-UPLOADED_BYTES: Final = Counter("aes_artifacts_uploaded_bytes_total", "Total size of stored artifacts in bytes.")
+UPLOADED_BYTES: Final = Counter("aes_artifacts_uploaded_bytes_total", "Total size of stored artifacts, in bytes.")
 PROCESSED: Final = Counter(
     "aes_artifacts_processed_total", "Processed artifacts, by outcome: ready or failed.", ["outcome"]
 )

@@ -90,7 +90,7 @@ async def finish_removal(transaction: Transaction, event: FileDeleted, envelope:
 
 
 async def handle_rejection(transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
-    """Handles ingestion's rejection of a command by rejecting the callers' commands that wait for it."""
+    """Handles ingestion's rejection of a command by rejecting the callers' commands that are waiting for it."""
     if envelope.causation_id is None:
         return
     writer, error = PostgresPlatformWriter(transaction), event.error

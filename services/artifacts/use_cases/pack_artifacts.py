@@ -44,7 +44,7 @@ class PackArtifacts:
     open_content: OpenContent
 
     async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
-        """Returns the stream of the archive's bytes. Raises ``SessionNotFound`` and the errors of ``open_content``."""
+        """Returns the stream of the archive's bytes. Raises ``SessionNotFound`` and any error of ``open_content``."""
         await self.sessions.readable(session_id, caller)
         pieces = self._pieces(await self.artifacts.all(session_id))
         # Detect an unreachable store while an error can still be returned.

@@ -118,4 +118,4 @@ class SearchDocuments:
 def _reason(artifact: StoredArtifact) -> str:
     if artifact.error is not None:
         return artifact.error.message
-    return "it is still being processed."
+    return "it's still being processed. Try again later."

@@ -62,7 +62,7 @@ class UploadArtifact:
         """Stores the only file in a request's body.
 
         Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded``,
-        ``StoreUnavailable``, and the errors of ``parts``.
+        ``StoreUnavailable``, and any error that ``parts`` raises.
         """
         await self.access.writable(what.session_id, what.caller)
         part = await anext(parts, None)
@@ -89,7 +89,8 @@ class UploadArtifact:
             raise UnsupportedMediaType(f"'{name}' isn't a readable image: its width and height are missing.")
         if found.pixels > self.limits.max_pixels:
             raise invalid_file(
-                f"'{name}' is {found.width} x {found.height} pixels. The maximum is {self.limits.max_pixels} in total.",
+                f"'{name}' is {found.width} x {found.height} pixels."
+                f" The maximum is {self.limits.max_pixels} pixels in total.",
                 "image_too_large",
                 "scale it down",
             )

@@ -39,7 +39,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCatalogue:
-    """The runtime's model providers, by name, and built-in tools."""
+    """The runtime's built-in tools, and its model providers by name."""
 
     providers: Mapping[str, Provider]
     tools: tuple[str, ...]

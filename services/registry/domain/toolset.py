@@ -48,7 +48,7 @@ class StoredToolset:
     """A version of a toolset.
 
     ``config`` contains the body's fields except the name and type. ``tools`` are the target's tools with their call
-    settings. ``warnings`` are about tools of the target that were skipped. Times have a time zone.
+    settings. ``warnings`` are about the target's tools that were skipped. Times have a time zone.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Checks placeholders, URLs, headers and schemas of toolsets, and the tools of their targets."""
+"""Checks toolsets' placeholders, URLs, headers and schemas, and their targets' tools."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDet
 
 
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
-    """Returns warnings about tools of the target that can't be used."""
+    """Returns warnings about the target's tools that can't be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
     hint = f"fix the tool on its server, or list only the tools you need in {choice}"
     return [
@@ -141,7 +141,7 @@ def _template_errors(tool: HttpTool, loc: Loc) -> Iterator[ErrorDetail]:
                 yield _secret_outside_headers(place)
             for name in _PLACEHOLDER.findall(_ANY_SECRET.sub("", text)):
                 if name and name not in known:
-                    hint = near(name, known) or f"add {name} to the properties of parameters"
+                    hint = near(name, known) or f"add {name} to the properties in parameters, or remove the placeholder"
                     yield found(place, "placeholder_unknown", f"The tool doesn't have an argument {name!r}", hint)
     if tool.method == "GET" and tool.body is not None:
         yield found((*loc, "body"), "body_of_get", "A GET request can't have a body", "use query, or the method POST")
@@ -155,7 +155,7 @@ def _document_errors(body: OpenApiToolsetBody) -> Iterator[ErrorDetail]:
         return
     size = len(body.document.encode()) if isinstance(body.document, str) else len(orjson.dumps(body.document))
     if size > MAX_DOCUMENT_BYTES:
-        message = f"The document has {size} bytes. The maximum is {MAX_DOCUMENT_BYTES}"
+        message = f"The document is too large: {size} bytes. The maximum is {MAX_DOCUMENT_BYTES}"
         yield found(("document",), "document_too_large", message, "remove operations that you don't need")
 
 

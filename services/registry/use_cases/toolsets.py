@@ -51,7 +51,7 @@ class Toolsets:
     permits: FairSemaphore
 
     async def check_new(self, command: CreateToolset, context: CommandContext) -> FoundTools:
-        """Checks a new toolset. Raises ``Conflict`` if its name is taken, and the errors of ``_find``."""
+        """Checks a new toolset. Raises ``Conflict`` if its name is taken, and the same errors as ``_find``."""
         body = command.toolset.root
         if await self.reader.get(context.identity.company_id, body.name) is not None:
             raise Conflict(f"A toolset named {body.name!r} already exists.")
@@ -113,7 +113,7 @@ class Toolsets:
         """Checks a toolset and reads its target's tools.
 
         With ``check_settings``, settings for a missing tool are an error. Raises ``InvalidConfiguration``,
-        ``RateLimited``, and the errors of ``HttpToolsetRuntime.discover``.
+        ``RateLimited``, and the same errors as ``HttpToolsetRuntime.discover``.
         """
         reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
         config = config_of(body)

@@ -89,7 +89,9 @@ class FakeKnowledgeApi:
             return _error(415, "unsupported_media_type", f"{name} is no document")
         if not content:
             message = f"'{name}' is empty."
-            details = [{"loc": ["file"], "type": "file_empty", "message": message, "hint": "send a file with content"}]
+            details = [
+                {"loc": ["file"], "type": "file_empty", "message": message, "hint": "send a file that isn't empty"}
+            ]
             return _error(422, "validation_error", message, details=details)
         file_id = f"f{len(self.files)}"
         self.files[file_id] = (name, content)

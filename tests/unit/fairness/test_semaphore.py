@@ -61,7 +61,7 @@ async def test_queues_are_served_round_robin() -> None:
 async def test_a_full_queue_refuses_its_own_company_only() -> None:
     callers = Callers(waiting=1)
     await callers.arrive("a1", "a2", "a3", "b1")
-    with pytest.raises(QueueFull, match="calls is already waiting: 1"):
+    with pytest.raises(QueueFull, match="maximum number of calls: 1"):
         await callers.calls["a3"]
     await callers.end("a1")
     assert callers.inside == ["b1", "a2"]

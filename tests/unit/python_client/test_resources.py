@@ -77,7 +77,7 @@ def test_an_upload_is_sent_whole_again(client: Any, service: FakeService, tmp_pa
 
 
 def test_bytes_need_a_name(client: Any) -> None:
-    with pytest.raises(ValueError, match="Pass name"):
+    with pytest.raises(ValueError, match="Pass a name"):
         client.files.upload(b"text")
 
 

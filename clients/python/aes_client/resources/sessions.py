@@ -87,7 +87,7 @@ class SessionHandle(operations.Sessions[R]):
         decides whether calls that need approval can run.
 
         Raises an ``ApiError``, such as ``ModelError``, if the turn fails. Raises ``ActionRequired`` if the turn waits
-        for an action that ``tools`` and ``approve`` can't resolve, or an earlier turn waits for an action. Raises
+        for an action that ``tools`` and ``approve`` can't resolve, or if an earlier turn waits for an action. Raises
         ``TimeLimitReached`` after ``timeout`` seconds. After the last two errors, the turn continues.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)

@@ -80,7 +80,7 @@ def reply_of(turn: Turn) -> ExecuteReply:
         raise error_of(turn.error)
     if turn.status == "waiting":
         raise ActionRequired(turn.session_id, turn.turn_id, turn.required_actions)
-    raise ConflictError(f"The turn has no reply because it's {turn.status}.")
+    raise ConflictError(f"The turn has no reply. Its status is {turn.status!r}.")
 
 
 class TurnHandle(operations.Turns[R]):

@@ -1,4 +1,4 @@
-"""Tracks artifacts' copies in the company's files, in PostgreSQL."""
+"""Records in PostgreSQL which artifacts were copied to the company's files."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -98,7 +98,7 @@ class PostgresPlatformWriter:
         return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
-        """Returns commands to ingestion last sent at least ``seconds`` ago, and records that they're sent again."""
+        """Returns the commands to ingestion that were sent at least ``seconds`` ago. Records that they're resent."""
         return [
             OutboundCommand(
                 command_id=row.pop("command_id"),

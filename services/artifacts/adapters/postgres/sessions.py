@@ -1,4 +1,4 @@
-"""Stores the sessions known to this service, in PostgreSQL."""
+"""Stores sessions in PostgreSQL."""
 
 from libs.persistence import Database
 from services.artifacts.domain.artifacts import KnownSession

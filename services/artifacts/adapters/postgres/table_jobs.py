@@ -1,4 +1,4 @@
-"""The queue of data files, in PostgreSQL."""
+"""Stores the queue of data files in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -50,7 +50,7 @@ class PostgresTableJobs:
         return jobs
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
-        """Queues the artifact again after ``seconds``. The claim only counts as an attempt if ``counts`` is set."""
+        """Queues the artifact again after ``seconds``. The claim counts as an attempt only if ``counts`` is true."""
         await self._database.execute(
             """UPDATE artifacts SET lease = NULL, holder = NULL, attempts = attempts - %s,
                    lease_until = now() + %s * interval '1 second'

@@ -19,7 +19,7 @@ _log: Final = structlog.get_logger(__name__)
 class TableProcesses:
     """Reads tables in separate processes.
 
-    Each file may take ``seconds`` of wall-clock time and ``memory_bytes`` of memory.
+    Reading a file can take up to ``seconds`` of wall-clock time and use up to ``memory_bytes`` of memory.
     """
 
     seconds: float
@@ -35,9 +35,13 @@ class TableProcesses:
         except (JobRefused, OutOfMemory) as refused:
             raise DocumentUnreadable(str(refused)) from None
         except TimeoutError:
-            raise DocumentUnreadable(f"Reading the file took longer than {self.seconds:g} seconds.") from None
+            raise DocumentUnreadable(
+                f"Reading the file took longer than {self.seconds:g} seconds. Split it into smaller files."
+            ) from None
         except ProcessKilled as killed:
             _log.warning("tables.process_died", status=killed.status, last_words=killed.errors)
-            raise DocumentUnreadable("Reading the file used too much memory or crashed the reader.") from None
+            raise DocumentUnreadable(
+                "Reading the file took too much memory or crashed the reader. Split it into smaller files."
+            ) from None
         sheets = answer["sheets"]
         return None if sheets is None else [Sheet(**sheet) for sheet in sheets]
