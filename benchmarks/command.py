@@ -104,7 +104,7 @@ def fair(
     seconds: Annotated[float, typer.Option("--seconds", min=5, help="Duration of each of the two phases.")] = 60.0,
     json_output: Json = False,
 ) -> None:
-    """Measure a company's latencies, first alone, then while another company floods every queue.
+    """Measure a company's latencies, first when it's alone, then while another company floods every queue.
 
     Starts a separate stack and stops it afterwards. Takes four minutes. Exits with 1 if a 95th percentile more than
     doubles during the flood.
@@ -134,7 +134,7 @@ def search(
     collection: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Folders of labeled collections in BEIR or TREC format (corpus, queries, qrels).", exists=True
+            help="Folders of labeled collections in BEIR or TREC format, with corpus, queries and qrels.", exists=True
         ),
     ] = None,
     engine: Annotated[

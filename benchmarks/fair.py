@@ -229,7 +229,7 @@ async def _ingestions(company: Company, number: int) -> None:
 
 
 async def _persistently(call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
-    """Repeats a call after a 429, once the requested time has passed, and after a failed connection."""
+    """Repeats a call after a failed connection or, once the requested time has passed, after a 429."""
     while True:
         try:
             return await call(*arguments, **options)

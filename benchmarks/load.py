@@ -215,7 +215,7 @@ class Workload:
     async def _post(
         self, path: str, body: bytes, status: int, marker: bytes | None = None
     ) -> tuple[bytes, float, float | None]:
-        """Returns the response, the seconds that it took, and the seconds until the marker appeared in it."""
+        """Returns the response, the seconds that it took, and the seconds until the marker appeared in the response."""
         headers = {"Accept": "text/event-stream"} if marker else None
         first, received = None, bytearray()
         began = time.perf_counter()

@@ -1,8 +1,8 @@
 """The handwritten app that benchmarks compare the service with: `python -m benchmarks.reference_app`.
 
-An afternoon's work: a single FastAPI process with pydantic-ai and the history in PostgreSQL. The app has none of the
-service's guarantees: a crash loses turns, a retried request runs twice, and concurrent requests of a session aren't
-ordered. It has no authentication, queue or events. Prints the port when it's ready.
+An afternoon's work: a single FastAPI process that uses pydantic-ai and keeps the history in PostgreSQL. The app has
+none of the service's guarantees: a crash loses turns, a retried request runs twice, and concurrent requests of a
+session aren't ordered. It has no authentication, queue or events. Prints the port when it's ready.
 """
 
 import os

@@ -60,7 +60,7 @@ async def run(seconds: float, kills: int, say: Say) -> Result:
 
 
 def result(seconds: float, *figures: Mapping[str, float]) -> Result:
-    """``figures`` are in the same order as the names below."""
+    """Each of the ``figures`` is a mapping. They're in the order of ``names``."""
     names = "idle_percent_of_a_core", "resident_megabytes", "import_cpu_seconds", "up_seconds", "ready_again_seconds"
     found = {
         name: {of: round(figure, 2) for of, figure in each.items()} for name, each in zip(names, figures, strict=True)

@@ -154,7 +154,7 @@ class Stores:
             execute(url, _RESERVE_IDS, (_FIRST_OF_SERVICES,))
 
     def settle(self) -> None:
-        """Updates the statistics and visibility maps, as autovacuum does after some minutes."""
+        """Updates the statistics and visibility maps, as autovacuum does after a few minutes."""
         for url in (self.runtime, self.timeline, self.ingestion):
             execute(url, "VACUUM (ANALYZE)")
 

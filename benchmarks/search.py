@@ -102,7 +102,7 @@ async def _weaviate(home: Home) -> AsyncIterator[Engine]:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A labeled collection: documents, queries, and judgements of the documents' relevance."""
+    """A labeled collection: documents, queries, and judgments of the documents' relevance."""
 
     name: str
     documents: dict[str, str]
@@ -113,14 +113,14 @@ class Labelled:
     def read(cls, directory: Path) -> "Labelled":
         """Reads a collection in BEIR or TREC format. Raises ValueError if the collection is invalid.
 
-        Skips queries without judgements, and documents without text.
+        Skips queries without judgments, and documents without text.
         """
         documents = dict(_texts(_find(directory, _CORPORA, "documents")))
         judgements = _judgements(_find(directory, _JUDGEMENTS, "judgements"))
         texts = _texts(_find(directory, _QUERIES, "queries"))
         queries = {query: text for query, text in texts if query in judgements}
         if not queries:
-            raise ValueError(f"no query in {directory} has relevance judgements")
+            raise ValueError(f"no query in {directory} has relevance judgments")
         return cls(directory.name, documents, queries, {query: judgements[query] for query in queries})
 
 
@@ -212,8 +212,8 @@ async def _query(embedder: Embedder, text: str, mode: Mode, limit: int) -> Query
 def quality(rankings: Mapping[str, Sequence[str]], judgements: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
     """Returns the mean of each measure over the queries with a relevant document, as trec_eval does.
 
-    ``rankings`` contains documents by query, best first. ``judgements`` contains grades by query and document; above 0
-    means relevant.
+    ``rankings`` contains documents by query, best first. ``judgements`` contains grades by query and document. A grade
+    above 0 means relevant.
     """
     judged = {query: grades for query, grades in judgements.items() if any(grade > 0 for grade in grades.values())}
     if not judged:

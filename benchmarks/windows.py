@@ -91,7 +91,7 @@ def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None
 
 @dataclass(frozen=True)
 class Target:
-    """A performance target. If ``relative``, the goal is a ratio to the reference app."""
+    """A performance target. If ``relative``, the goal is a ratio to the reference app's figure."""
 
     name: str
     scenario: str

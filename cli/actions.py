@@ -47,7 +47,7 @@ def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = 
 @app.command()
 def deny(
     action_id: ActionId,
-    reason: Annotated[str | None, typer.Option("--reason", help="Reason for the model.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason to give the model.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
@@ -62,7 +62,7 @@ def answer(
     action_id: ActionId,
     output: Annotated[str | None, typer.Option("--output", help="The call's result, as text.")] = None,
     output_json: Annotated[str | None, typer.Option("--output-json", help="The call's result, as JSON.")] = None,
-    error: Annotated[str | None, typer.Option("--error", help="Why the call failed.")] = None,
+    error: Annotated[str | None, typer.Option("--error", help="The error, if the call failed.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
@@ -92,7 +92,7 @@ def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: s
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         action = _find(client, action_id)
         if action.kind == "tool_result" and "decision" in body:
-            what = f"Action {action_id!r} needs the result of a call, not a decision."
+            what = f"Action {action_id!r} needs the result of a tool call, not a decision."
             raise StackError(what, f"Submit it with: ./aes actions answer {action_id} --output TEXT")
         if action.kind == "approval" and "decision" not in body:
             what = f"Action {action_id!r} needs a decision, not a result."

@@ -17,7 +17,7 @@ _REMEDIES = {
     "invalid_request_error": "Fix the value named above and try again.",
     "validation_error": "Fix the value named above and try again.",
     "authentication_error": "Check --api-key or AES_API_KEY. The default is the key printed by `./aes up`.",
-    "permission_error": "Use a key that has the scope. GET /api/v1/me/ lists your key's scopes.",
+    "permission_error": "Use a key that has the required scope. GET /api/v1/me/ lists your key's scopes.",
     "not_found_error": "Check the address and the IDs.",
     "rate_limit_error": "Wait a moment and try again.",
     "budget_exceeded": "See the budgets with: ./aes budgets list",

@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Entry:
-    """A command or group. ``place`` is a module, with `:NAME` if the variable with the `typer.Typer` isn't `app`."""
+    """A command or group. ``place`` is a module, followed by `:NAME` if its `typer.Typer` isn't named `app`."""
 
     place: str
     help: str
@@ -53,7 +53,7 @@ COMMANDS = {
     "usage": Entry("cli.usage", "Show turn usage."),
     "budgets": Entry("cli.budgets", "Manage budgets."),
     "prices": Entry("cli.prices", "Manage model prices."),
-    "actions": Entry("cli.actions", "List and answer the actions that turns wait for."),
+    "actions": Entry("cli.actions", "List and resolve the actions that turns wait for."),
     "dlq": Entry("cli.dlq", "Inspect and replay dead-lettered messages."),
     "bench": Entry("benchmarks.command", "Run benchmarks.", needs="benchmarks"),
     "test": Entry("tools.test", "Run the tests; --all adds the slow ones.", needs="tests"),

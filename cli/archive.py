@@ -29,13 +29,13 @@ class Manifest:
     started_at: str
     finished_at: str = ""
     migrations: dict[str, str] = field(default_factory=dict)
-    """Migration revision of each service's database. Restoring requires a release that includes all of them."""
+    """Migration revision of each service's database. Restoring requires a release that includes all revisions."""
     dumps: dict[str, Written] = field(default_factory=dict)
-    """Checksums of the dumps by service."""
+    """Checksums of the dumps, by service."""
     objects: dict[str, int] = field(default_factory=dict)
-    """Number of objects by service."""
+    """Number of objects, by service."""
     inventories: dict[str, Written] = field(default_factory=dict)
-    """Checksums of the inventories by service."""
+    """Checksums of the inventories, by service."""
     bytes: int = 0
     """Total size of the compressed dumps and the objects."""
 

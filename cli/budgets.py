@@ -40,9 +40,9 @@ def create(
     cost: Cost = None,
     tokens: Tokens = None,
     user: Annotated[
-        str | None, typer.Option("--user", help="Limit one user, by ID.", show_default="the whole company")
+        str | None, typer.Option("--user", help="ID of the user to limit.", show_default="the whole company")
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Limit one API key, by ID.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="ID of the API key to limit.")] = None,
     warn: Warn = None,
     json_output: Json = False,
     base_url: BaseUrl = None,

@@ -54,7 +54,9 @@ def show(
     payload: Annotated[
         bool, typer.Option("--payload", help="Also print the payload, which may contain personal data.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of newest messages to list.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Maximum number of messages to list, newest first.")
+    ] = 20,
     json_output: Json = False,
 ) -> None:
     """List a topic's messages, or show one message with its reason and headers."""

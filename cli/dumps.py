@@ -34,7 +34,10 @@ class Program:
 
 
 def find(name: str) -> Program:
-    """Returns the embedded stack's PostgreSQL client program, or else this machine's. Raises StackError without one."""
+    """Returns the embedded stack's PostgreSQL client program, or else this machine's.
+
+    Raises StackError if there's neither.
+    """
     try:
         packaged = installation() / "bin" / name
     except StackError:
@@ -44,7 +47,7 @@ def find(name: str) -> Program:
     if found := shutil.which(name):
         return Program(Path(found))
     raise StackError(
-        f"{name} isn't installed.", "Install PostgreSQL's client programs. Their version must be the server's or newer."
+        f"{name} isn't installed.", "Install PostgreSQL's client programs, in the server's version or a newer one."
     )
 
 

@@ -28,7 +28,7 @@ class BusAddress:
 
     @property
     def servers(self) -> str:
-        """The brokers, as a comma-separated list of host:port."""
+        """The brokers, as a comma-separated list of host:port pairs."""
         return self.kafka.servers
 
 
@@ -46,7 +46,7 @@ class Installation:
     signing_key: str = field(default="", repr=False)
     secrets_key: str = field(default="", repr=False)
     home: Home | None = None
-    """The embedded stack's state directory. None for another installation."""
+    """The embedded stack's state directory, or None for other installations."""
 
     @property
     def runs(self) -> bool:
@@ -55,7 +55,7 @@ class Installation:
 
     @property
     def directories(self) -> dict[str, Path]:
-        """The data directories on this machine, by a description of the content."""
+        """The data directories on this machine, keyed by a description of their content."""
         found = {} if self.home is None else {"the embedded stack": self.home.root}
         for service, url in self.objects.items():
             if url.startswith("file:"):
@@ -73,7 +73,7 @@ def find_installation(environment: Mapping[str, str] = os.environ) -> Installati
     home = Home.from_environment()
     if not home.credentials_file.exists():
         raise StackError(
-            "No installation found: no embedded stack, and no address in the environment.",
+            "No installation found: there's no embedded stack, and the environment contains no addresses.",
             "Start the stack with ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL, …",
         )
     return _stack(home, environment)
@@ -90,7 +90,9 @@ def running_installation() -> Installation:
 def bus_address() -> BusAddress:
     """Returns the address of the installation's Kafka. Raises StackError if it's down or not configured."""
     if (bus := running_installation().bus) is None:
-        raise StackError("Kafka isn't configured.", "Set AES_KAFKA_BOOTSTRAP_SERVERS to host:port of a broker.")
+        raise StackError(
+            "Kafka isn't configured.", "Set AES_KAFKA_BOOTSTRAP_SERVERS to a broker's address (host:port)."
+        )
     return bus
 
 

@@ -50,7 +50,7 @@ def create(
         ),
     ] = None,
     split_by: Annotated[
-        str, typer.Option("--split-by", help="Unit of chunks: token, word, sentence, passage, page, line or character.")
+        str, typer.Option("--split-by", help="Size unit: token, word, sentence, passage, page, line or character.")
     ] = "token",
     engine: Annotated[
         str | None, typer.Option("--engine", help="Engine: pgvector or weaviate.", show_default="the installation's")

@@ -17,8 +17,8 @@ EXTENSIONS = frozenset(
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """Returns the supported and the unsupported files at the paths and below folders.
 
-    Skips hidden files and folders that aren't given explicitly, and links to folders or out of a folder. Raises
-    StackError if a path doesn't exist.
+    Skips hidden files and folders that aren't given explicitly, links to folders, and links to files outside the
+    folder. Raises StackError if a path doesn't exist.
     """
     taken: dict[Path, None] = {}
     skipped: list[Path] = []

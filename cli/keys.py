@@ -71,7 +71,8 @@ def create(
     company: Company,
     user: Annotated[str, typer.Option("--user", help="User name or ID.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", help="Comma-separated scopes; 'all' means all except installation:….")
+        str,
+        typer.Option("--scopes", help="Comma-separated scopes; 'all' means all that don't begin with 'installation:'."),
     ] = _ALL,
     expires: Annotated[
         str, typer.Option("--expires", help="Expiry: a duration such as 90d or 12h, a date, a timestamp, or 'never'.")
@@ -112,10 +113,15 @@ def rotate(
     key_id: KeyId,
     grace: Annotated[
         str,
-        typer.Option("--grace", help="How long the old key works: from 60 (seconds) to 30d, such as 12h."),
+        typer.Option(
+            "--grace", help="How long the old key still works, such as 12h: at least 60 (seconds), at most 30d."
+        ),
     ] = "24h",
     expires: Annotated[
-        str | None, typer.Option("--expires", help="Expiry, as for create.", show_default="the old key's lifetime")
+        str | None,
+        typer.Option(
+            "--expires", help="Expiry, in the same formats as for create.", show_default="the old key's lifetime"
+        ),
     ] = None,
     database_url: DatabaseUrl = None,
     json_output: Json = False,

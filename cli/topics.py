@@ -46,7 +46,9 @@ def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None,
     """
     with failures_explained(json_output):
         if (bus := named_bus()) is None:
-            raise StackError("AES_KAFKA_BOOTSTRAP_SERVERS isn't set.", "Set it to host:port of a Kafka broker.")
+            raise StackError(
+                "AES_KAFKA_BOOTSTRAP_SERVERS isn't set.", "Set it to a Kafka broker's address (host:port)."
+            )
         try:
             replication = Replication.of(replication_factor, min_insync_replicas)
         except ValueError as problem:

@@ -25,7 +25,7 @@ Replicas = Annotated[
     typer.Option(
         "--replicas",
         envvar="AES_REPLICAS",
-        help="Replicas by service, such as runtime=2,gateway=2, or 2 for each.",
+        help="Replicas by service, such as runtime=2,gateway=2, or 2 for every service.",
         show_default="1 for each",
     ),
 ]

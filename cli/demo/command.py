@@ -156,13 +156,14 @@ def check_service(client: Client, base_url: str, model: str | None, *, ours: boo
     variable = _variables(name)[0] if _variables(name) else "its key"
     if not ours:
         raise StackError(
-            f"The service at {base_url} has no key for {name}.", f"Ask its operator to set {variable} for the runtime."
+            f"The service at {base_url} has no API key for {name}.",
+            f"Ask its operator to set {variable} for the runtime.",
         )
     again = f"./aes down && ./aes demo --model {model}"
     if _configured_here(name):
         raise StackError(
             f"The stack was started without {variable}, so its runtime can't use {model}.",
-            f"Restart it from this shell, which has the key. Sessions are kept: {again}",
+            f"This shell has the key. To restart the stack with the key and keep the sessions, run: {again}",
         )
     raise StackError(
         f"{model} needs {variable}, which neither your environment nor the running stack has.",

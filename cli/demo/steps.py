@@ -81,7 +81,7 @@ CLERK = Part(
     ),
 )
 CASHIER = Part(
-    "Approve a call, and run one in your own program",
+    "Approve a tool call, and run one in your own program",
     "examples/agents/cashier.yaml",
     ("What is 3 * 245, and how many free seats does crossing 4711 have?",),
 )
@@ -161,7 +161,7 @@ def validate(screen: Screen, client: Client, agents: Sequence[Agent]) -> list[di
 
 
 def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str] = DOCUMENTS) -> KnowledgeBase:
-    """Uploads the documents, and returns a knowledge base of them once it's searchable."""
+    """Uploads the documents, and creates a knowledge base from them. Returns once the knowledge base is searchable."""
     screen.heading(2, "Create a knowledge base from documents", "POST /api/v1/knowledge-bases/")
     file_ids = []
     for path in documents:
@@ -317,7 +317,7 @@ def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id
 
 
 def near(path: Path) -> str:
-    """Returns the path relative to the current directory, unless that's more than one level up."""
+    """Returns the path relative to the current directory, unless the relative path leads up more than one level."""
     full = path if path.is_absolute() else PROJECT_ROOT / path
     here = Path(os.path.relpath(full))
     return str(full if here.parts[:2] == ("..", "..") else here)

@@ -244,7 +244,7 @@ class TurnView:
             self._writer = None
 
     def _reach(self, step: int) -> None:
-        """Begins a step, and prints its text that arrived early."""
+        """Begins a step, and prints any of its text that arrived early."""
         self._step = step
         for text in self._early:
             self._show_text(text)

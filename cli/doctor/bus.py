@@ -74,7 +74,7 @@ def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
                 f"topic {name}",
                 f"partitions: {len(there[name])} instead of {declared[name]}",
                 "Let its consumers finish, stop the services, delete the topic and run: ./aes topics create. "
-                "Changing the number in place breaks the order of messages.",
+                "Changing the number of partitions in place breaks the order of messages.",
             )
         )
     return findings or [ok("topics", f"all {len(declared)} exist, with the declared partitions")]

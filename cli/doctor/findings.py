@@ -40,7 +40,10 @@ def skipped(check: str, detail: str) -> Finding:
 
 
 def compare_clocks(check: str, theirs: float, before: float, after: float) -> Finding:
-    """Compares the time ``theirs``, read between ``before`` and ``after``, with this machine's. All in Unix seconds."""
+    """Compares the time ``theirs``, read between ``before`` and ``after``, with this machine's.
+
+    All times are in Unix seconds.
+    """
     skew = theirs - min(max(theirs, before), after)
     detail = f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine"
     if abs(skew) <= _MOST_SKEW_SECONDS:

@@ -39,7 +39,7 @@ def service_rules(service: str) -> list[Rule]:
 
 
 def outside_rules(group: str) -> list[Rule]:
-    """Returns the rules of third-party programs. Their consumer groups have the prefix ``group``."""
+    """Returns the rules for third-party programs. Their consumer groups have the prefix ``group``."""
     return [
         *(Rule("topic", topic.name, ("Read", "Describe")) for topic in EVENT_TOPICS),
         Rule("group", group, ("Read",), prefix=True),

@@ -19,7 +19,7 @@ RENDERINGS: Final[dict[str, list[str]]] = {
     **{name: [f"overlays/{name}"] for name in ("dev", "keda", "managed-kafka", "production", "small")},
     "monitoring": ["base", "components/prometheus-operator", "components/tracing"],
 }
-"""Overlays to render, by name, with components on top."""
+"""Overlays to render and the components to add to them, by name."""
 _PROJECT: Final = ROOT.parents[1]
 
 
@@ -28,7 +28,7 @@ def file_of(name: str) -> Path:
 
 
 def heading(name: str) -> str:
-    """Returns a header with a hash of the sources, which reveals outdated output without kustomize."""
+    """Returns a header with a hash of the sources, so that a test without kustomize can detect outdated output."""
     return (
         f"# Generated from {', '.join(RENDERINGS[name])} by: python -m deploy.k8s.rendering\n"
         f"# Sources: sha256 {digest(RENDERINGS[name])}\n"

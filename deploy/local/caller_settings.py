@@ -18,7 +18,7 @@ COMMAND_VARIABLES: Final = {
     "AES_PYTHON": ("none", "Python interpreter with all packages. If unset, `aes` creates an environment."),
     "AES_PUBLIC_URL": ("`AES_BASE_URL`", "URL that the demo prints, if it differs from the base URL."),
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
-    "JAVA_HOME": ("`java` on the `PATH`, or else a bundled Java", "Home of Java 17 or newer."),
+    "JAVA_HOME": ("`java` on the `PATH`, or else a bundled Java", "Installation directory of Java 17 or newer."),
 }
 """Default and description of each environment variable that commands read and that isn't an option."""
 # Variables that only commands read, or that are compared with the running stack elsewhere.

@@ -37,8 +37,8 @@ _NEEDED_BYTES = 400 * 1024 * 1024
 def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[StackState, bool]:
     """Starts the stack unless it's running. Returns the state, and whether this call started the stack.
 
-    If `replicas` is given, a running stack must have the same numbers. Raises StackError if the stack can't be started,
-    after stopping all processes.
+    If `replicas` is given, a running stack must have the same numbers of replicas. If the stack can't be started, stops
+    all processes and raises StackError.
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
@@ -125,7 +125,7 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
         found = [part for part in known if part == name or parts[part].service == name]
         found = found or [part for part in known if part == first]
         if not found and names:
-            raise StackError(f"The stack has no service {name!r}.", f"Use one of: {', '.join(known)}.")
+            raise StackError(f"The stack has no service or process {name!r}.", f"Use one of: {', '.join(known)}.")
         chosen.update(found)
     return [part for part in known if part in chosen]
 

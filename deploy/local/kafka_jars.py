@@ -77,7 +77,10 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Removes old downloads that killed starts left behind. Another process may be writing the recent downloads."""
+    """Removes old downloads that killed starts left behind.
+
+    Recent downloads are kept, because another process may be writing them.
+    """
     for partial in cache.glob(f"{_PARTIAL}*"):
         if time.time() - partial.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(partial, ignore_errors=True)

@@ -86,7 +86,7 @@ class Postgres(ManagedProcess):
         self.directory.mkdir(parents=True, exist_ok=True)
         self.socket_directory.mkdir(mode=0o700, exist_ok=True)
         if self.socket_directory.lstat().st_uid not in (os.getuid(), self._user.uid if self._user else None):
-            raise StackError(f"{self.socket_directory} belongs to another user.", "Remove it and try again.")
+            raise StackError(f"{self.socket_directory} belongs to another user.", "Remove the directory and try again.")
         if self._user is not None:
             self._give_to_user(report)
         if not (self._data / "PG_VERSION").exists():

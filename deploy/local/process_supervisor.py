@@ -93,7 +93,7 @@ class ProcessSupervisor:
             ready_since = time.monotonic()
 
     async def _restart(self) -> str:
-        """Starts the process again. Returns why that failed, or an empty string once the process is ready."""
+        """Starts the process again. Returns the reason if that fails, or an empty string once the process is ready."""
         try:
             try:
                 await self._bring_up()

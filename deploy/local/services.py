@@ -13,7 +13,7 @@ class ProcessRole:
     serves_http: bool = True
     """Whether the process responds to `/health/ready` on its port. If not, it counts as ready while it runs."""
     port_setting: str = ""
-    """The variable that sets the process's port, unless that's the service's own variable."""
+    """The variable that sets the process's port. If empty, the service's own variable sets the port."""
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _own_port(service: Service) -> str:
 
 
 def _defaults(credentials: Credentials) -> dict[str, str]:
-    """Returns the services' settings that the caller's variables override."""
+    """Returns the services' settings that the caller's variables can override."""
     return {
         "AES_SIGNING_KEY": credentials.signing_key,
         "AES_SECRETS_KEY": credentials.secrets_key,

@@ -28,7 +28,7 @@ class ProcessStatus:
 @dataclass(frozen=True)
 class Status:
     state: str
-    """The supervisor's phase; `degraded` if a process isn't ready; `unsupervised` if processes run without one."""
+    """The supervisor's phase, `degraded` (a process isn't ready) or `unsupervised` (processes without a supervisor)."""
     base_url: str
     parts: list[ProcessStatus]
     error: str = ""

@@ -43,14 +43,14 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         2,
         ge=1,
         le=16,
-        description="Maximum batches (up to 32 files) per company and worker, plus one for other companies.",
+        description="Maximum batches of up to 32 files for one company on a worker. One more is for other companies.",
     )
     parse_ahead: bool = Field(True, description="Whether idle workers parse files before a knowledge base uses them.")
     parsing_processes: int = Field(
         2,
         ge=1,
         le=64,
-        description="Maximum parsing processes per company and worker, plus one for other companies.",
+        description="Maximum parsing processes for one company on a worker. One more is for other companies.",
     )
     parsing_timeout_seconds: float = Field(
         60.0,
@@ -75,5 +75,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
     def _check_watchdog(self) -> Self:
         # There may be no progress until a parsing process has finished its part. This must not trigger the watchdog.
         if self.watchdog_seconds <= self.parsing_timeout_seconds:
-            raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")
+            raise ValueError(
+                "AES_INGESTION_WATCHDOG_SECONDS must be greater than AES_INGESTION_PARSING_TIMEOUT_SECONDS"
+            )
         return self

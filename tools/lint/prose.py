@@ -54,10 +54,10 @@ def findings(root: Path) -> Iterator[str]:
     for kind, room in sorted(found.keys() | allowed.keys()):
         here, most = found.get((kind, room), []), allowed.get((kind, room), 0)
         if len(here) > most:
-            yield f"{room}: {len(here)} findings of {kind!r}, at most {most}. Rewrite the new ones:"
+            yield f"{room}: {len(here)} findings of {kind!r}, but at most {most} are allowed. Rewrite the new ones:"
             yield from (f"  {each.place}:{each.line}: {each.message}" for each in here)
         elif len(here) < most:
-            yield f"{_COUNTS}: {room} has {len(here)} of {kind!r} and may have {most}. Lower it with: {_LOWER}"
+            yield f"{_COUNTS}: {room} has {len(here)} of {kind!r}, but allows {most}. Lower the count with: {_LOWER}"
 
 
 def lower(root: Path) -> None:
@@ -131,7 +131,9 @@ def _phrases() -> _Phrases:
 def _of_page(place: str, text: str, phrases: _Phrases) -> Iterator[_Finding]:
     written = by_hand(text)
     if (words := _count(written)) > _MOST_WORDS_OF_PAGE:
-        yield _Finding("long pages", place, 1, f"{words} words, at most {_MOST_WORDS_OF_PAGE}: split or shorten it")
+        yield _Finding(
+            "long pages", place, 1, f"{words} words, at most {_MOST_WORDS_OF_PAGE}: split or shorten the page"
+        )
     line, in_cell = 1, False
     for token in MarkdownIt().enable("table").parse(written):
         line = token.map[0] + 1 if token.map else line

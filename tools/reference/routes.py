@@ -16,7 +16,7 @@ from tools.reference.references import Schema, name_of, reachable, resolved
 _INDEX: Final = "routes.md"
 _HEAD: Final = """# Routes
 
-Each route has a request and a response on the page of its resource. Paths are relative to the
+Each resource's page has an example request and response for every route. Paths are relative to the
 [base URL](conventions.md). All routes return [errors](errors.md) in the same format.
 """
 _RESOURCE_HEAD: Final = """

@@ -35,6 +35,6 @@ def _of_service(migrations: Path) -> str:
 def _table(source: str, described: Mapping[str, Mapping[str, str]]) -> str:
     """Raises ValueError unless exactly the tables that the source creates are described."""
     if different := set(_CREATED.findall(source)) ^ described.keys():
-        raise ValueError(f"tables must be both created and described in TABLES: {', '.join(sorted(different))}")
+        raise ValueError(f"not both created and described in TABLES: {', '.join(sorted(different))}")
     rows = ((f"`{name}`", each["row"], each["bytes"], each["removed"]) for name, each in described.items())
     return table(("table", "a row for", "bytes", "removed"), rows)

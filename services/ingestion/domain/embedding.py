@@ -37,7 +37,7 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Returns a vector for each text, in order.
 
-        Raises ``EmbeddingRefused`` if a text is blank, ``EmbeddingUnavailable``, and ``DimensionsMismatch``.
+        Raises ``EmbeddingUnavailable`` and ``DimensionsMismatch``, and ``EmbeddingRefused`` if a text is blank.
         """
 
 
@@ -47,5 +47,5 @@ class Embedders(Protocol):
     async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
         """Returns the embedding model. If ``dimensions`` is None, the model's default applies.
 
-        Raises ``EmbeddingRefused`` if the provider, model or dimensions aren't supported, and ``EmbeddingUnavailable``.
+        Raises ``EmbeddingUnavailable``, or ``EmbeddingRefused`` if the provider, model or dimensions aren't supported.
         """

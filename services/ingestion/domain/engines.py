@@ -134,7 +134,7 @@ class Searching(Protocol):
 class Engine(Protocol):
     """Stores and searches chunks. Every method raises ``EngineUnavailable`` if the engine doesn't respond.
 
-    Indexes don't contain files' names, tags, collections or statuses, so that changes of these apply immediately.
+    Indexes don't contain files' names, tags, collections or statuses, so changes to these apply immediately.
     """
 
     @property
@@ -166,7 +166,7 @@ class Engine(Protocol):
         """Returns the number of chunks in the index. Raises ``IndexMissing``."""
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        """Returns the IDs of a file's chunks, by position. Raises ``IndexMissing``."""
+        """Returns the IDs of a file's chunks, in order of position. Raises ``IndexMissing``."""
 
     def searching(self, index_id: str) -> AbstractAsyncContextManager[Searching]:
         """Opens the index for searches. The context holds one connection. Raises ``IndexMissing``."""

@@ -26,7 +26,10 @@ class TextKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file that isn't deleted. ``size`` is in bytes. ``collection_ids`` are in the order of addition."""
+    """A file that isn't deleted. ``size`` is in bytes.
+
+    ``collection_ids`` begin with the collection that the file was added to first.
+    """
 
     id: str
     company_id: str
@@ -51,7 +54,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class UnparsedText:
-    """A text that no worker is parsing. ``name`` is the name of any file with these bytes."""
+    """An unparsed text that no worker has claimed. ``name`` is the name of any file with these bytes."""
 
     key: TextKey
     name: str
@@ -83,7 +86,7 @@ class TextFailure:
 
 @dataclass(frozen=True, slots=True)
 class TextState:
-    """The state of a text. ``failure`` is only set if parsing failed, and ``characters`` if it succeeded."""
+    """The state of a text. ``failure`` is only set if parsing failed, and ``characters`` only if it succeeded."""
 
     state: Literal["pending", "running", "parsed", "failed"]
     attempts: int

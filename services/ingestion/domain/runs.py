@@ -71,7 +71,7 @@ class ClaimedItem:
     text: TextKey | None
     attempts: int
     exhausted: bool
-    """Whether the item has failed for too long, or its worker died in too many attempts."""
+    """Whether the item has been failing for too long, or its worker has died on too many attempts."""
 
     @property
     def chunk_source(self) -> str:

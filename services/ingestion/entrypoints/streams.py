@@ -1,6 +1,7 @@
 """The Faust application that handles the messages of ``ingestion-work``.
 
-Faust may commit past a message in progress. This is harmless: work that isn't finished in the database is sent again.
+Faust may commit an offset although an earlier message is still in progress. This is harmless, because work that isn't
+finished in the database is sent again.
 """
 
 import asyncio
@@ -51,8 +52,8 @@ class IngestionStreams:
     ) -> None:
         """Creates the application.
 
-        ``batches`` limits the messages of a company that are handled at once. One more is handled for other companies.
-        ``member_id`` is the client ID in the consumer group.
+        ``batches`` is the maximum number of a company's messages that are handled at once. One more message can be
+        handled for other companies. ``member_id`` is the client ID in the consumer group.
         """
         self._items = items
         self._run = run

@@ -22,7 +22,7 @@ class DispatchWork:
         self._unsent: Sequence[Due] = ()
 
     async def __call__(self) -> int:
-        """Sends due runs and items, up to ``BATCH`` of each. Returns how many, or 0 if some couldn't be sent."""
+        """Sends due runs and items, up to ``BATCH`` of each. Returns their number, or 0 if some couldn't be sent."""
         await self._requeue()
         due = await self._queue.take_due(BATCH)
         if due:

@@ -46,7 +46,7 @@ class DocumentIndexer:
     engines: Engines
 
     async def index(self, token: Token, loaded: Sequence[Loaded]) -> None:
-        """Writes the documents to their index. Safe to repeat. Raises the errors of the embedder and the engine."""
+        """Writes the documents to their index. Safe to repeat. Raises any error of the embedder or the engine."""
         first = loaded[0].item
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}

@@ -70,7 +70,7 @@ class IndexArtifacts:
                 _log.exception("artifact.result_not_recorded", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
-        """Indexes the document. Returns the function that records the result in a transaction."""
+        """Indexes the document. Returns a function that records the result in a transaction."""
         is_last = job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return self._failure(job, "The document couldn't be read.", "crashed")
@@ -153,7 +153,10 @@ class RemoveDeletedArtifacts:
     engines: Engines
 
     async def __call__(self) -> int:
-        """Removes a batch of documents and returns how many. Stops early if an engine or the store is unavailable."""
+        """Removes a batch of documents. Returns how many were removed.
+
+        Stops early if an engine or the store is unavailable.
+        """
         removed, staying = [], []
         for artifact_id, place in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
             try:

@@ -39,7 +39,10 @@ class LostIndexes:
         return is_lost
 
     async def is_lost(self, index: KnownIndex) -> bool:
-        """Returns whether the engine has lost the index, or some of its chunks although no item is changing."""
+        """Returns whether the engine has lost the index or some of its chunks.
+
+        Missing chunks only count if no item has changed meanwhile.
+        """
         engine, before = self.engines[index.engine], await self.catalog.content(index.id)
         if before.chunks == 0:
             return False
@@ -71,7 +74,7 @@ _COUNTED_AGAIN_SECONDS: Final = 3600.0
 
 
 class InspectIndexes:
-    """Replaces indexes that two consecutive inspections find lost.
+    """Replaces an index once two consecutive inspections have found that it's lost.
 
     A starting engine may not know all of its indexes yet, so a single inspection isn't enough.
     """
@@ -100,7 +103,10 @@ class InspectIndexes:
         return len(confirmed)
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
-        """Returns the indexes to count now, each at most once an hour. A restored engine may lack chunks."""
+        """Returns the indexes whose chunks must be counted now, each at most once an hour.
+
+        Chunks are counted because a restored engine may lack some of them.
+        """
         now = self._clock()
         due = [
             index

@@ -120,7 +120,7 @@ class IngestItems:
         items: Sequence[ClaimedItem],
         work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]],
     ) -> None:
-        """Calls ``work`` for the items of each index. If that fails, calls ``work`` for each item."""
+        """Calls ``work`` for the items of each index. If that fails, calls ``work`` for each item separately."""
         groups: dict[str, list[ClaimedItem]] = {}
         for item in items:
             groups.setdefault(item.key.index_id, []).append(item)

@@ -134,7 +134,7 @@ class KnowledgeBases:
         transaction.emit(await _queued(bases, stored, started), subject=stored.id)
 
     async def delete(self, transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext) -> None:
-        """Hides a knowledge base immediately. The command's outcome follows once its indexes are dropped.
+        """Hides a knowledge base immediately. The command's outcome follows once the base's indexes are dropped.
 
         Raises ``KnowledgeBaseNotFound``.
         """
@@ -205,7 +205,10 @@ async def _require(
 
 
 def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, ...]:
-    """Returns the files after the command, without duplicates. Raises ``ValidationFailed`` if there are too many."""
+    """Returns the knowledge base's files as changed by the command, without duplicates.
+
+    Raises ``ValidationFailed`` if there are too many.
+    """
     left_out = set(command.remove_file_ids)
     kept = _unique([each for each in (*file_ids, *command.add_file_ids) if each not in left_out])
     if len(kept) > _MOST_FILES:

@@ -162,7 +162,7 @@ class SearchKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class SearchArtifacts:
-    """Searches session documents of a company. Documents that aren't indexed yet are skipped."""
+    """Searches a company's session documents. Documents that aren't indexed yet are skipped."""
 
     places: PostgresArtifactLocator
     embedders: Embedders

@@ -31,7 +31,9 @@ class SettingsResolver:
         except EmbeddingRefused as refusal:
             raise _refused("embedding_config", str(refusal)) from refusal
         except EmbeddingUnavailable as problem:
-            raise ServiceUnavailable("The embedding provider isn't responding.", retry_after=5) from problem
+            raise ServiceUnavailable(
+                "The embedding provider isn't responding. Try again later.", retry_after=5
+            ) from problem
         model = embedder.model.removeprefix(f"{embedding.provider}:")
         return IndexSettings(engine, chunking, embedding.provider, model, embedder.dimensions)
 

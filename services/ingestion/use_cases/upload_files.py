@@ -42,14 +42,14 @@ class UploadFiles:
     ) -> list[File]:
         """Stores the files. ``key`` is the idempotency key.
 
-        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded`` and the errors of
-        ``parts``.
+        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded``, and any error
+        that ``parts`` raises.
         """
         async with self.blobs.upload(caller.company_id) as upload:
             received: list[ReceivedFile] = []
             async for part in parts:
                 if len(received) == self.limits.max_files:
-                    raise ValidationFailed(f"At most {self.limits.max_files} files can be uploaded at once.")
+                    raise ValidationFailed(f"The maximum number of files per upload is {self.limits.max_files}.")
                 name = safe_name(part.name)
                 max_bytes = self.limits.max_bytes
                 received.append(

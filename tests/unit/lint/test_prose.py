@@ -79,8 +79,8 @@ def test_counts_that_fell_are_lowered_and_none_is_raised(tmp_path: Path) -> None
     write(tmp_path, "cli/a.py", "# It is mended.\n")
     write(tmp_path, "docs/a.md", "It is mended. Likewise.\n")
     assert [finding for finding in findings(tmp_path) if "python -m tools.lint.prose" in finding] == [
-        f"{COUNTS}: cli has 1 of 'phrases' and may have 3. Lower it with: python -m tools.lint.prose",
-        f"{COUNTS}: libs has 0 of 'phrases' and may have 2. Lower it with: python -m tools.lint.prose",
+        f"{COUNTS}: cli has 1 of 'phrases', but allows 3. Lower the count with: python -m tools.lint.prose",
+        f"{COUNTS}: libs has 0 of 'phrases', but allows 2. Lower the count with: python -m tools.lint.prose",
     ]
     lower(tmp_path)
     assert (tmp_path / COUNTS).read_text().splitlines()[1:] == ["", '["phrases"]', '"cli" = 1', '"docs" = 1']

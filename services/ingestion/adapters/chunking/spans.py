@@ -91,9 +91,9 @@ class Cutter:
             start = max(self._units.before(stop, self._overlap), start + 1)
 
     def pieces(self, span: Span, separators: Sequence[str]) -> Iterator[Span]:
-        """Cuts the span into pieces of up to `size` units, at the first of the `separators` that occurs.
+        """Cuts the span into pieces of up to `size` units, at the first of the `separators` that occurs in it.
 
-        Pieces that are still too long are cut at the separators that follow.
+        Pieces that are still too long are cut at the separators after that one.
         """
         start, end = span
         if self._units.count(start, end) <= self._size:

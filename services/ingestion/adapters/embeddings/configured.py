@@ -13,7 +13,7 @@ _MODEL = "text-embedding-3-small"
 
 
 class ConfiguredEmbedders:
-    """Creates each embedder once.
+    """Creates each embedder on first use, and then reuses it.
 
     OPENAI_BASE_URL and OPENAI_API_KEY in `environ` configure the server. `most_texts` limits the texts per request.
     """

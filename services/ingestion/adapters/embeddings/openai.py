@@ -32,7 +32,7 @@ _LONGEST_WAIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An embedding server. `base_url` excludes `/embeddings`. `timeout` is in seconds, for each request."""
+    """An embedding server. `base_url` excludes `/embeddings`. `timeout` is the limit for each request, in seconds."""
 
     base_url: str
     api_key: str | None = None
@@ -137,7 +137,7 @@ class ServerEmbedder:
         return np.concatenate(await asyncio.gather(*calls))
 
     async def _batch(self, texts: Sequence[str]) -> Vectors:
-        """Embeds a batch. If the server rejects the batch, halves this and later batches."""
+        """Embeds a batch. If the server rejects the batch, halves this batch and later ones."""
         try:
             return await self._server.embed(self._name, texts, self._asked)
         except BatchRefused:
@@ -151,7 +151,7 @@ class ServerEmbedder:
 
 
 async def server_embedder(server: EmbeddingServer, model: str, dimensions: int | None) -> ServerEmbedder:
-    """Creates an embedder. Embeds a text to find the model's number of dimensions."""
+    """Creates an embedder. Embeds a text to find out how many dimensions the vectors have."""
     usual = (await server.embed(model, ["dimensions"])).shape[1]
     if dimensions is None or usual == dimensions:
         return ServerEmbedder(server, model, usual, asked=False)
@@ -187,6 +187,8 @@ def _vectors(content: bytes, expected: int) -> Vectors:
         raise EmbeddingRefused(f"The embedding server returned {len(vectors)} vectors for {expected} texts.")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(lengths).all() and lengths.all()):
-        raise EmbeddingRefused("The embedding server returned a vector that is zero or not finite.")
+        raise EmbeddingRefused(
+            "The embedding server returned an invalid vector: all zeros, or with values that aren't finite."
+        )
     unit: Vectors = vectors / lengths
     return unit

@@ -1,6 +1,6 @@
 """Analyzes texts and queries for keyword search.
 
-If you change the output, increment ``ANALYSIS`` in the domain, because existing indexes no longer match.
+If you change the resulting terms, increment ``ANALYSIS`` in the domain, because existing indexes no longer match them.
 """
 
 import re
@@ -62,7 +62,7 @@ _FUNCTION_WORDS = frozenset(_ENGLISH.split())
 # Limits the cache, since every serial number is a new word.
 _REMEMBERED = 300_000
 NUMBER_OF_TERMS = 1_000_000_000
-"""Term numbers range from 0 to one less than this. Among 40,000 different words, expect about one collision."""
+"""Term numbers range from 0 to this number minus 1. Among 40,000 different words, expect about one collision."""
 
 
 class Analysis:
@@ -113,7 +113,7 @@ class Analysis:
 
 
 class _Cache(dict[str, tuple[T, ...]]):
-    """A cache of values by word, which computes missing values."""
+    """A cache that maps words to values, and computes missing values."""
 
     def __init__(self, make: Callable[[str], Iterable[T]]) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ def rarity(chunks_with_term: float, chunks: float) -> float:
 def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], chunks: float) -> TermWeights:
     """Computes the weights of a query's terms.
 
-    `frequencies` maps a term to the number of chunks that contain it. The number is 1 if the term is missing.
+    `frequencies` maps a term to the number of chunks that contain it. A missing term counts as being in one chunk.
     """
     terms = np.array(sorted(counts), np.int32)
     weights = [

@@ -45,9 +45,10 @@ def _text(page: Any) -> str:
 
 
 def _lam_before_alef(shown: Any, text: str) -> str:
-    """Restores the order of the letters in Arabic ligatures, which pdfium reverses together with the word.
+    """Restores the order of the letters in Arabic ligatures.
 
-    The letters of a ligature share one box, unlike the same letters in the article "al-". Offsets count UTF-16 units.
+    When pdfium reverses a word, it also reverses the letters of a ligature. These letters share one box, unlike the
+    same letters in the article "al-". Offsets count UTF-16 units.
     """
     from pypdfium2 import raw
 

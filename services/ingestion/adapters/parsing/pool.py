@@ -27,7 +27,7 @@ _SLACK: Final = 2 * 1024**3
 
 
 class ParsingPool:
-    """Implements DocumentReader with up to ``size`` processes per company, and one more for other companies.
+    """Implements DocumentReader. A company can use up to ``size`` processes, and other companies have one more.
 
     ``timeout_seconds`` limits the time for a part of a file, and ``file_seconds`` the time for the whole file.
     """

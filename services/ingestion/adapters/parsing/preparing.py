@@ -20,14 +20,17 @@ Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Returns what the parsing process should compute, or None. The process can't call embedding servers."""
+    """Returns what the parsing process should compute, or None if that's nothing.
+
+    The process can't call embedding servers.
+    """
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None
 
 
 def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Computes the chunks' vectors and terms. Returns a JSON header and bytes."""
+    """Computes the chunks' vectors and terms. Returns them as a JSON header and bytes."""
     if not chunks or len(chunks) > _MOST_CHUNKS:
         return {}, b""
     texts = [chunk.text for chunk in chunks]

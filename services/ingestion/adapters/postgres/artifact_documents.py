@@ -177,7 +177,7 @@ class PostgresArtifactJobs:
         await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 
     async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
-        """Moves these documents behind the other documents that await removal."""
+        """Moves these documents to the end of the queue for removal."""
         await self._change_all(artifact_ids, "changed_at = now()")
 
     async def _change_all(self, artifact_ids: Sequence[str], changes: str) -> None:
@@ -214,7 +214,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Returns the index of each of the company's documents that was indexed, even if the index was lost."""
+        """Returns the index of each indexed document of the company, even if the index has been lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

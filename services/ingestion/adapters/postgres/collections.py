@@ -1,4 +1,4 @@
-"""Reads and changes collections, and records what was published about them."""
+"""Reads and changes collections, and records their published states."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -171,7 +171,7 @@ class PostgresCollectionChanges:
         self._database = database
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        """Returns collections whose files or texts changed after ``since``, and the ``since`` of the next call.
+        """Returns collections whose files or texts changed after ``since``, and the ``since`` for the next call.
 
         If ``since`` is None, returns all collections.
         """

@@ -29,7 +29,7 @@ class PostgresKnowledgeBaseWriter:
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Returns the collections and files that the company doesn't have."""
+        """Returns those of the collections and files that the company doesn't have."""
         collections = await self._connection.execute(
             "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
         )
@@ -114,7 +114,7 @@ class PostgresKnowledgeBaseWriter:
         return await self.start_run(knowledge_base, run)
 
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
-        """Hides the knowledge base, ends its runs, and marks its indexes for deletion. Events refer to ``run``."""
+        """Hides the knowledge base, ends its runs, and marks its indexes for deletion. The events refer to ``run``."""
         await self._supersede(knowledge_base_id, "The knowledge base was deleted.")
         await self._add_run(run, "superseded")
         await self._connection.execute(

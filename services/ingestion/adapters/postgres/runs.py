@@ -184,8 +184,8 @@ class PostgresRuns:
     async def end(self, run: ClaimedRun) -> RunOutcome | None:
         """Ends a finishing run and emits its outcome.
 
-        Searches switch to the run's index, unless files failed that are searchable now. Returns None if the run is no
-        longer finishing or another worker has claimed it.
+        Searches switch to the run's index, unless the run couldn't ingest files that are searchable now. Returns None
+        if the run is no longer finishing or another worker has claimed it.
         """
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:

@@ -19,7 +19,7 @@ class PostgresTexts:
         self._holder = holder
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        """Returns the states of the texts that are known."""
+        """Returns the states of those texts that are known."""
         rows = await self._database.execute(
             f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
                        t.error_code, t.error_message, t.retryable
@@ -81,7 +81,10 @@ class PostgresTexts:
             )
 
     async def interrupted(self, text: TextKey) -> None:
-        """Stops counting an attempt that an outage has ended. The lease is kept, to delay the next attempt."""
+        """Lowers the number of attempts by one, because an outage ended the attempt.
+
+        The lease is kept, to delay the next attempt.
+        """
         await self._database.execute(
             """UPDATE texts SET attempts = attempts - 1
                WHERE blob_id = %s AND content_type = %s AND state = 'running'""",

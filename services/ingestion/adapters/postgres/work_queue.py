@@ -141,7 +141,7 @@ _UNPARSED: Final = """
     WHERE turn <= %(each)s ORDER BY turn LIMIT %(free)s
 """
 MAX_IN_FLIGHT: Final = 500
-"""The maximum number of a company's items that are sent but not claimed."""
+"""The maximum number of a company's items that are sent but not yet claimed."""
 _INDEXES: Final = 50
 _MANY: Final = 5000
 _FEW: Final = 500
@@ -172,7 +172,10 @@ class PostgresWorkQueue:
             await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
-        """Requeues work that has an expired lease or is unclaimed for ``seconds``. Returns how much was requeued."""
+        """Requeues work whose lease has expired, or that nobody has claimed for ``seconds``.
+
+        Returns the number of requeued items and runs.
+        """
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
@@ -187,7 +190,7 @@ class PostgresWorkQueue:
         return [row[0] for row in await self._database.execute(_DONE_RUNS)]
 
     async def stuck(self, seconds: float) -> bool:
-        """Returns whether work without a lease is waiting although nothing has changed for ``seconds``."""
+        """Returns whether work without a lease is waiting, although nothing has changed for ``seconds``."""
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 

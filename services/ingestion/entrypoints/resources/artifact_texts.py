@@ -1,4 +1,4 @@
-"""Routes with which the artifacts service reads and searches session documents."""
+"""Routes that the artifacts service uses to read and search session documents."""
 
 from typing import Annotated
 

@@ -34,7 +34,7 @@ class PgvectorEngine:
     name = "pgvector"
 
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
-        """Creates the engine. At `indexed_from` chunks, an index gets a graph and an inverted index."""
+        """Creates the engine. Indexes with at least `indexed_from` chunks get a graph and an inverted index."""
         self._database = database
         self._analysis = Analysis()
         self._indexed_from = indexed_from

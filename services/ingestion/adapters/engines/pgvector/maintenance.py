@@ -105,7 +105,7 @@ async def _allow_time(connection: Connection) -> None:
 
 
 async def _alone(connection: Connection, index: Index) -> None:
-    """Waits for other builds of the same index, and blocks new ones until the end of the transaction."""
+    """Waits for other builds of the same index, and blocks new builds until the end of the transaction."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"search {index.id}",))
 
 

@@ -24,7 +24,7 @@ _NUMBERS: Final = ((1, 0), (1, NUMBER_OF_TERMS), (-1, -1), (-1, -1 - NUMBER_OF_T
 
 
 def number_at(term: int, level: int) -> int:
-    """Returns a term's number at a level. Level 0 is the term's own number."""
+    """Returns a term's number at a level. At level 0, that's the term's own number."""
     sign, offset = _NUMBERS[level]
     return sign * term + offset
 
@@ -35,7 +35,7 @@ def numbers_of(terms: Sequence[int]) -> list[int]:
 
 
 def with_levels(chunk: TermWeights) -> npt.NDArray[np.int32]:
-    """Returns the numbers of the chunk's terms at each level that they reach."""
+    """Returns a number for each of the chunk's terms, at each level that the term reaches."""
     found = [chunk.terms]
     for least, (sign, offset) in zip(LEAST_WEIGHTS[1:], _NUMBERS[1:], strict=True):
         found.append(sign * chunk.terms[chunk.weights >= least] + np.int32(offset))
@@ -56,8 +56,9 @@ def strong_words(
 ) -> tuple[list[list[int]], float]:
     """Selects combinations of term levels, and estimates how many chunks match at least one of them.
 
-    ``terms`` are pairs of a term's number and query weight. ``chunks_with`` maps a term's number at a level to its
-    number of chunks. Combinations are selected by score, highest first, until they match about ``most`` chunks.
+    ``terms`` are pairs of a term's number and query weight. ``chunks_with`` maps a term's number at a level to the
+    number of chunks that reach the level. Combinations are selected by score, highest first, until they match about
+    ``most`` chunks.
     """
     if not chunks:
         return [], 0.0
@@ -115,7 +116,8 @@ _MOST_COMBINATIONS: Final = 10
 class Frequencies:
     """The number of chunks that contain each term. A missing term is in at most one chunk.
 
-    ``chunks`` is the total. ``have_levels`` is set if ``of_terms`` includes terms' numbers at higher levels.
+    ``chunks`` is the total number of chunks. ``have_levels`` is set if ``of_terms`` also contains the terms' numbers at
+    higher levels.
     """
 
     of_terms: Mapping[int, float]

@@ -17,13 +17,16 @@ Prepared = Sequence[tuple[IndexedChunk, TermCounts]]
 
 
 def prepare(analysis: Analysis, chunks: Sequence[IndexedChunk]) -> Prepared:
-    """Removes duplicate chunks, sorts them by key to prevent deadlocks, and counts their terms."""
+    """Removes duplicate chunks, sorts the others by key to prevent deadlocks, and counts their terms."""
     by_key = {_key(chunk): chunk for chunk in reversed(chunks)}
     return [(by_key[key], by_key[key].terms or analysis.counts(by_key[key].text)) for key in sorted(by_key)]
 
 
 async def write(connection: Connection, index_id: str, prepared: Prepared) -> None:
-    """Writes chunks that aren't in the index. Raises ``UniqueViolation`` if a concurrent writer adds the same ones."""
+    """Writes the chunks that aren't in the index yet.
+
+    Raises ``UniqueViolation`` if a concurrent writer adds the same chunks.
+    """
     index = await required(connection, index_id)
     await prepare_bulk_append(connection, index, len(prepared))
     async with connection.transaction():

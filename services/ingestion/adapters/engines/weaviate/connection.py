@@ -29,7 +29,7 @@ _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 class Address:
     """The address of a Weaviate server.
 
-    `url` is the REST API's URL, and the gRPC API is on the same host. Timeouts are in seconds for a whole call.
+    `url` is the REST API's URL, and the gRPC API is on the same host. Timeouts apply to a whole call, in seconds.
     """
 
     url: str
