@@ -190,7 +190,10 @@ class Arguments:
 
 
 def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
-    """Returns the content type to send, its schema and the media type object, or None. JSON is preferred to a form."""
+    """Returns the content type to send, its schema and the media type object. JSON is preferred to a form.
+
+    Returns None if the operation accepts neither.
+    """
     form = None
     for name, media in content.items() if isinstance(content, dict) else ():
         essence = str(name).partition(";")[0].strip().lower()
