@@ -68,5 +68,5 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     history_cache_characters: int = Field(
         64_000_000,
         ge=0,
-        description="Maximum number of characters of session history cached per worker. 0 disables the cache.",
+        description="Maximum session history cached per worker, in characters. 0 disables the cache.",
     )

@@ -71,7 +71,7 @@ class Arguments:
                     bindings.append(binding)
         described = {binding.name for binding in bindings if binding.place == "path"}
         if missing := sorted(set(_PLACEHOLDER.findall(self.operation.path)) - described):
-            raise JobRefused(f"{self.operation.label}: `parameters` doesn't describe {', '.join(missing)} in the path")
+            raise JobRefused(f"{self.operation.label}: `parameters` doesn't describe {', '.join(missing)} of the path")
         return bindings
 
     def body(self) -> BodyBinding | None:
