@@ -34,7 +34,7 @@ class ListedPrice:
 
 
 class PriceAdministration:
-    """Lists and changes model prices. A change applies within seconds, but not to earlier usage."""
+    """Lists and changes model prices. A change takes effect within seconds, but not on earlier usage."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -16,7 +16,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     max_running_turns: int = Field(
         200,
         ge=1,
-        description="Maximum running turns per company on a worker. The worker itself runs an eighth more.",
+        description="Turns that one company can run per worker. Each worker can run an eighth more.",
     )
     max_turns_per_session: int = Field(
         20, ge=1, description="Maximum number of unfinished turns per session. Further turns get a 429."
@@ -68,5 +68,5 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     history_cache_characters: int = Field(
         64_000_000,
         ge=0,
-        description="Maximum number of characters of session history cached per worker. 0 disables the cache.",
+        description="Maximum session history cached per worker, in characters. 0 disables the cache.",
     )

@@ -186,7 +186,9 @@ class AdmissionPolicy:
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
         """Raises ``RateLimited`` if ``live`` turns reach the limit. ``detail`` is the type of the error's detail."""
         if live >= limit:
-            message = f"The {of} has reached its maximum of unfinished turns ({limit}). Try again after one has ended."
+            message = (
+                f"The {of} has reached its maximum number of unfinished turns ({limit}). Try again after one has ended."
+            )
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
             raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 

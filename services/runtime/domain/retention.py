@@ -30,7 +30,10 @@ class RetentionReads(Protocol):
         """Returns the company's own retention period in days, or None if it hasn't set one."""
 
     async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
-        """Returns the next company with sessions, and its period in days if limited, or None after the last company."""
+        """Returns the next company with sessions and its period in days, which is None without a limit.
+
+        Returns None after the last company.
+        """
 
 
 class RetentionWriter(Protocol):

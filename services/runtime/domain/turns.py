@@ -156,7 +156,7 @@ class LockedTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn, as stored in its row. Without ``reply`` and ``error``, it was cancelled or hasn't ended."""
+    """The end of a turn, as stored. Without ``reply`` and ``error``, the turn was cancelled or hasn't ended."""
 
     status: str
     sequence: int

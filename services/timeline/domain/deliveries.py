@@ -159,7 +159,7 @@ class FailureStreak:
         return FailureStreak(self.since if goes_on else now, now)
 
     def verdict(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> DisabledReason | None:
-        """Returns the reason to disable the webhook, or None. The streak must already include ``outcomes``."""
+        """Returns the reason to disable the webhook, or None to keep it enabled. The streak includes ``outcomes``."""
         if any(each.answer.status == _GONE for each in outcomes):
             return DisabledReason.GONE
         return DisabledReason.UNREACHABLE if self.since is not None and now - self.since >= GIVE_UP_AFTER else None

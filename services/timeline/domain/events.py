@@ -22,8 +22,8 @@ class NewEvent(RecordedEvent):
 class TimelinePage:
     """A page of the timeline. The next page starts after ``next``, or before it when reading backwards.
 
-    Without ``has_more``, there's no next page yet. With it, the page may still be short or even empty, because a read
-    examines a limited number of events.
+    If ``has_more`` is false, there's no next page yet. If it's true, the page may still be short or even empty, because
+    a read examines a limited number of events.
     """
 
     events: Sequence[RecordedEvent]

@@ -23,7 +23,7 @@ class Timeline(Protocol):
         """Returns the company's newest position, or 0 before its first event."""
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """Returns the newest position of each of these companies that has events."""
+        """Returns the newest position of each given company that has events."""
 
     async def newest(self, where: TimelineFilter) -> RecordedEvent | None:
         """Returns the newest event that matches the filter. Examines at most 5,000 events that an index finds."""
@@ -133,7 +133,7 @@ class WebhookQueue(Protocol):
         """Starts or renews the worker's lease."""
 
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
-        """Claims enabled webhooks that have work and no live worker. Returns the company ID and the ID of each.
+        """Claims enabled webhooks that have work and no live worker. Returns each webhook's company ID and ID.
 
         Companies take turns. A paused webhook has work only if the first attempt of a test or redelivery is due.
         """
@@ -176,8 +176,8 @@ class Backlog:
     """The pending deliveries of all webhooks.
 
     ``overdue_seconds`` is the delay of the oldest due attempt, and ``events_behind`` the backlog of the slowest
-    webhook. Both exclude webhooks that failed within the last five minutes. If the last attempt
-    failed earlier, the delay is counted from that failure or from the due time, whichever is later.
+    webhook. Both exclude webhooks that failed within the last five minutes. If a webhook failed earlier, the delay is
+    counted from that failure or from the due time, whichever is later.
     """
 
     pending: int

@@ -28,7 +28,7 @@ _DEEPEST: Final = 64
 
 
 def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Returns the provider-specific fields of a complete message or call, such as reasoning, or None without any."""
+    """Returns a complete message's or call's provider-specific fields, such as reasoning, or None if it has none."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 
@@ -170,7 +170,7 @@ class _Call:
 class StreamedCalls:
     """Joins the fragments of an answer's tool calls.
 
-    A fragment belongs to the newest call with the same index or ID. Without these, it continues the newest call.
+    A fragment belongs to the newest call with the same index or ID. With neither, it continues the newest call.
     """
 
     def __init__(self) -> None:

@@ -251,7 +251,7 @@ class PostgresSessionWriter:
 
 
 async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -> AsyncCursor[TupleRow]:
-    """Adds the sessions that neither exist nor were deleted. Returns the IDs of the added sessions."""
+    """Adds sessions, and skips those that already exist or were deleted. Returns the IDs of the added sessions."""
     given = [{column: getattr(session, column) for column in _ADDED} for session in sessions]
     return await connection.execute(_ADD, (as_json(given),))
 

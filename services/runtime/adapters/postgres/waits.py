@@ -70,7 +70,7 @@ _ALLOWED: Final = "SELECT call_id, payload::text FROM waits WHERE turn_id = %s A
 
 
 async def suspend(connection: Connection, waiting: Sequence[TurnOutcome], *, ttl: float) -> AsyncCursor[TupleRow]:
-    """Suspends turns in locked sessions. Returns the ID, last event number and wait expiry of each turn still held."""
+    """Suspends turns in locked sessions. Returns the ID, last event number and wait expiry of each suspended turn."""
     turns = [{"id": o.turn.id, "fence": o.turn.fence, "events": len(o.waits)} for o in waiting]
     waits = [_row(outcome.turn.id, wait) for outcome in waiting for wait in outcome.waits]
     return await connection.execute(_SUSPEND, {"turns": as_json(turns), "waits": as_json(waits), "ttl": ttl})

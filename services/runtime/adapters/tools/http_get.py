@@ -42,7 +42,7 @@ class HostList:
 class HttpGet:
     definition = ToolDefinition(
         name="http_get",
-        description="Fetches a web page or API response as text from hosts that this service allows.",
+        description="Fetches a web page or API response as text. The host must be one that this service allows.",
         parameters=object_schema(["url"], url={"type": "string", "minLength": 1, "maxLength": 2000}),
         safe_to_repeat=True,
         timeout_seconds=20.0,

@@ -19,7 +19,7 @@ def serve_catalogues(http: FastAPI, models: ModelCatalogue, toolbox: Toolbox, to
 
     @router.get("/models")
     async def list_models(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Returns the providers, with one page of their listed models, or all. Some providers accept any model name."""
+        """Returns the providers and their listed models (one page, or all). Some providers accept any model name."""
         providers = [provider.to_json() for provider in models.providers()]
         listed = [{**model, "provider": item["provider"]} for item in providers for model in item["models"]]
         return {"providers": providers, **_page("models", listed, limit, offset)}

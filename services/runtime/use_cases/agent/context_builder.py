@@ -293,7 +293,10 @@ def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
 
 
 def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
-    """Replaces references to a file with its contents, at the latest mention. Call it for the newest message first."""
+    """Replaces the latest reference to a file with its contents, and earlier references with its title.
+
+    Must be called for the newest message first.
+    """
     parts: list[Part] = []
     for part in reversed(message.parts):
         if isinstance(part, ArtifactPart):

@@ -100,7 +100,10 @@ class AgentTools:
         return TurnTools(tools, warnings=warnings, toolsets=versions)
 
     def _names(self, agent: AgentSpec, *, any_files: bool) -> Iterator[str]:
-        """Returns the names of the agent's tools and of those for its files and knowledge. An `llm_agent` has none."""
+        """Returns the names of the agent's tools, and of the tools that files and knowledge bases need.
+
+        An `llm_agent` has none.
+        """
         if agent.agent_type == "llm_agent":
             return iter(())
         names = dict.fromkeys(agent.tools)

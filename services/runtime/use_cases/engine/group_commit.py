@@ -104,7 +104,7 @@ def _end(future: asyncio.Future[R], result: R | Exception) -> None:
 
 
 class ClaimFuture:
-    """The result of the commit that claims a turn, which is pending while the turn runs speculatively.
+    """The result of the commit that claims a turn. It's pending while the turn runs speculatively.
 
     Before the commit, the turn may read data and call a model, but must not write, call a tool or stream text.
     """

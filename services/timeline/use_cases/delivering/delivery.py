@@ -157,7 +157,7 @@ class WebhookDelivery:
                 return
 
     async def _permitted(self, company_id: str, delivery: DueDelivery) -> Answer | None:
-        """Makes an attempt once a permit is free. Returns None if the delivery mustn't be sent any more."""
+        """Makes an attempt once a permit is free. Returns None if the delivery must no longer be sent."""
         async with self._tools.permits.acquire(company_id):
             # Reads the webhook again, since the wait may have been long.
             claimed = self._claimed

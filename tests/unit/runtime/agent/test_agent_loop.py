@@ -302,7 +302,7 @@ async def test_a_turn_that_may_call_no_tools_answers_in_text() -> None:
 async def test_a_tool_that_has_to_be_called_and_is_not_there_fails_the_turn() -> None:
     turn = Turn(answering("Hello."))
     settings = ModelSettings(tool_choice=NamedTool(name="missing"))
-    with pytest.raises(OptionNotSupported, match=r"'missing'.*Use one of: echo"):
+    with pytest.raises(OptionNotSupported, match=r"'missing'.*Available tools: echo"):
         await turn.run(agent=replace(REACT, settings=settings))
     assert turn.requests == []
 

@@ -76,7 +76,7 @@ VALUES = {
 }  # fmt: skip
 PROBLEMS = {
     "empty": [""],
-    "too early": ["1+"],
+    "is incomplete": ["1+"],
     "unexpected '2'": ["1 2"],
     "expected ')' at the end": ["(1"],
     "unexpected ')'": ["1)"],

@@ -58,7 +58,7 @@ class _Source:
 
 
 class ExtractiveModel:
-    """Implements ChatModel without a provider. To simulate slow models, an answer takes `delay` seconds."""
+    """Implements ChatModel without a provider. To simulate slow models, each answer takes `delay` seconds."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self._delay = delay

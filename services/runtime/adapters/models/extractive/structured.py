@@ -88,7 +88,7 @@ def structured(schema: JsonObject, text: str) -> Any:
 
 
 def _number(sentence: str, *, whole: bool) -> Any:
-    """Returns the first number after an equals sign, such as a calculation's result, or else the first of all."""
+    """Returns the sentence's first number, preferably after an equals sign, as in a calculation's result."""
     found = _NUMBER.findall(sentence.rpartition("=")[2]) or _NUMBER.findall(sentence)
     numbers = [float(each) for each in found]
     number = next((each for each in numbers if not whole or each.is_integer()), None)

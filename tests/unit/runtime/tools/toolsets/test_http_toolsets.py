@@ -201,7 +201,7 @@ async def test_a_tool_without_parameters_has_those_of_its_placeholders(world: Wo
         ({"url": "http://{id}.example/x"}, "`url` can have placeholders in its path and query only"),
         ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "`parameters` has no property 'nothing'"),
         ({"url": "http://user:pass@desk.example/"}, "user name or password"),
-        ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema of type object"),
+        ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema of type `object`"),
         ({"url": "http://desk.example/", "parameters": {"type": "object", "properties": {"a": 5}}}, "parameters"),
         ({"url": "http://desk.example/", "headers": {"Content-Length": "3"}}, "the service sets the header"),
         ({"url": "http://desk.example/", "headers": {"transfer-encoding": "chunked"}}, "the service sets the header"),

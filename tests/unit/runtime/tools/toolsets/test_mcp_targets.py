@@ -314,7 +314,7 @@ async def test_lists_of_tools_have_an_end_and_usable_schemas() -> None:
         server.on_call = returning({"tools": [{**USABLE, "name": f"t{number}"} for number in range(501)]})
         await server.unusable("more than 500 tools")
         server.on_call = returning({"tools": [{"name": 3}]})
-        await server.unusable("violate")
+        await server.unusable("None of the MCP server's tools can be used")
 
 
 @pytest.mark.parametrize(

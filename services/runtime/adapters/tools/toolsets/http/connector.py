@@ -90,7 +90,7 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:
-    """Returns the default schema: a parameter for each placeholder, which is required if it's in the path."""
+    """Returns the default schema: a parameter for each placeholder. Those in the path are required."""
     names = sorted(template.placeholders())
     in_path = RequestTemplate(method="", url=template.url.partition("?")[0]).placeholders()
     return {

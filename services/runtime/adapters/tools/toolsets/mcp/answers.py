@@ -15,7 +15,7 @@ from services.runtime.domain.conversation import JsonObject
 LEFT_OUT: Final = "aes/left-out"
 """The key in a tool list's `_meta` whose value lists each omitted tool's name and the reason."""
 LISTED: Final = "aes/listed"
-"""The key in a tool list's `_meta` whose value lists the tools that are passed to the SDK. It may drop some of them."""
+"""The key in a tool list's `_meta` whose value lists the tools passed to the SDK. The SDK may drop some of them."""
 CUT: Final = "aes/cut"
 """The key in a result's `_meta` that is set if only the start of the result was read."""
 
@@ -39,7 +39,7 @@ def readable(body: bytes) -> bytes:
 
 
 def beginning(part: bytes, request: bytes) -> bytes | None:
-    """Builds a valid response from `part`, the start of a large one. Returns None if that isn't a call's result.
+    """Builds a valid response from `part`, the start of a large one. Returns None unless that's a call's result.
 
     The ID comes from `request`, because the unread part may contain the response's ID.
     """

@@ -193,7 +193,7 @@ def _chosen(
         if name in unusable:
             raise ToolsetUnusable(f"The MCP server's tool {name} can't be used: {unusable[name].reason}.")
     if missing:
-        raise ToolsetUnusable(f"The MCP server doesn't have these allowed_tools: {', '.join(missing)[:500]}.")
+        raise ToolsetUnusable(f"allowed_tools lists tools that the server doesn't have: {', '.join(missing)[:500]}.")
     return DiscoveredTools(tools=[usable[name] for name in dict.fromkeys(allowed)])
 
 

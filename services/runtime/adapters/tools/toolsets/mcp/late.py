@@ -1,4 +1,4 @@
-"""Imports the MCP connector on first use, since importing its SDK at startup would take a fifth longer."""
+"""Imports the MCP connector on first use, since its SDK would make imports at startup take a fifth longer."""
 
 import asyncio
 from importlib import import_module

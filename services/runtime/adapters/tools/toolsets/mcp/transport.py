@@ -212,7 +212,7 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 
 
 def _is_about_the_session(body: bytes) -> bool:
-    """Returns whether a 400 response says that the session is unknown, and not that the arguments are invalid."""
+    """Returns whether a 400 response is about an unknown session rather than invalid arguments."""
     try:
         error: Any = read_json(body)["error"]
         return error["code"] != _INVALID_PARAMS and _OF_SESSION.search(error["message"]) is not None

@@ -71,7 +71,7 @@ class Arguments:
                     bindings.append(binding)
         described = {binding.name for binding in bindings if binding.place == "path"}
         if missing := sorted(set(_PLACEHOLDER.findall(self.operation.path)) - described):
-            raise JobRefused(f"{self.operation.label}: `parameters` doesn't describe {', '.join(missing)} in the path")
+            raise JobRefused(f"{self.operation.label}: `parameters` doesn't describe {', '.join(missing)} of the path")
         return bindings
 
     def body(self) -> BodyBinding | None:
@@ -190,7 +190,10 @@ class Arguments:
 
 
 def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
-    """Returns the content type to send, its schema and the media type object, or None. JSON is preferred to a form."""
+    """Returns the content type to send, its schema and the media type object. JSON is preferred to a form.
+
+    Returns None if the operation accepts neither.
+    """
     form = None
     for name, media in content.items() if isinstance(content, dict) else ():
         essence = str(name).partition(";")[0].strip().lower()

@@ -55,7 +55,10 @@ Pairs = list[tuple[str, str]]
 
 
 def render(binding: OperationBinding, arguments: JsonObject) -> tuple[str, dict[str, str], bytes | None]:
-    """Returns the request's URL, headers and body. Raises ToolFailed if an argument isn't allowed there."""
+    """Returns the request's URL, headers and body.
+
+    Raises ToolFailed if an argument isn't allowed in the place where it's sent, such as a header.
+    """
     url, query, headers = binding.url, Pairs(), dict[str, str]()
     for parameter in binding.parameters:
         if parameter.argument not in arguments:
@@ -105,7 +108,7 @@ def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yields a nested value's names, such as `a[b][c]`, and texts. OpenAPI itself only defines one level."""
+    """Yields the names (such as `a[b][c]`) and texts in a nested value. OpenAPI itself only defines one level."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _deep_pairs(f"{name}[{key}]", each)
