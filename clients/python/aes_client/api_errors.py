@@ -70,7 +70,7 @@ class ConflictError(ApiError):
 
 
 class RequestTooLargeError(ApiError):
-    """The body, or a file in it, is larger than its limit."""
+    """The body, or a file in it, exceeds its size limit."""
 
     type = "request_too_large"
 
@@ -94,13 +94,13 @@ class ValidationError(ApiError):
 
 
 class BudgetExceededError(ApiError):
-    """A budget is used up; see `details` for the budget and when it renews."""
+    """A budget is used up; `details` says which budget, and when it renews."""
 
     type = "budget_exceeded"
 
 
 class RateLimitError(ApiError):
-    """There are too many requests, turns, streams or transfers, or the model's provider is busy."""
+    """There are too many requests, turns, streams or transfers, or the model provider is busy."""
 
     type = "rate_limit_error"
 
@@ -112,7 +112,7 @@ class InternalError(ApiError):
 
 
 class ModelError(ApiError):
-    """The model's provider failed or refused the call, or the reply doesn't match the `output_schema`."""
+    """The model provider failed or refused the call, or the reply doesn't match the `output_schema`."""
 
     type = "model_error"
 

@@ -851,7 +851,7 @@ class PlatformCopy(Model):
 
 
 class ReplayResult(Model):
-    """A replayed message. If ``repeated`` is true, an earlier request replayed it, and this one sent nothing."""
+    """A replayed message. If ``repeated`` is true, an earlier request replayed it, and this request sent nothing."""
 
     dead_letter: DeadLetter
     repeated: bool
@@ -888,8 +888,8 @@ class RequiredAction(Model):
     """An approval or tool result that a waiting turn needs before it can resume.
 
     For an ``approval``, a user decides whether the call may run with exactly these arguments. For a ``tool_result``,
-    the caller runs the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn
-    resumes.
+    the caller runs the tool and returns its result. If the action isn't resolved by ``expires_at``, the call fails and
+    the turn resumes.
     """
 
     action_id: str
@@ -927,7 +927,7 @@ class Secret(Model):
 
 
 class ServiceState(Model):
-    """The state of a service: ``ready`` of its ``total`` replicas are ready. Only operators see ``replicas``."""
+    """The state of a service. ``ready`` counts the replicas that are ready. Only operators see ``replicas``."""
 
     service: str
     status: ServiceStateStatus
@@ -946,8 +946,8 @@ class ServiceStates(Model):
 class Session(Model):
     """A conversation, with a copy of its agent's configuration.
 
-    ``forked_from`` is the ID of the session that the history was copied from. ``metadata`` is set through the OpenAI
-    API's conversations, and omitted if empty.
+    ``forked_from`` is the ID of the session that the history was copied from. ``metadata`` is set through the
+    conversations of the OpenAI API. It's omitted if it's empty.
     """
 
     session_id: str
@@ -1107,7 +1107,7 @@ class Turn(Model):
 
 
 class TurnAccepted(Model):
-    """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
+    """The body of a 202 response. The turn continues in the background. The ``Location`` header is its URL.
 
     If the turn is waiting, ``required_actions`` are its open actions. If the turn is queued behind a waiting turn,
     ``blocked_by`` is the waiting turn.
@@ -1123,9 +1123,9 @@ class TurnAccepted(Model):
 
 
 class TurnActionRequired(Model):
-    """A turn is waiting for an answer to this action.
+    """A turn is waiting for this action to be resolved.
 
-    A turn can wait for several actions and resumes when all are resolved.
+    A turn can wait for several actions. It resumes once all of them are resolved.
     """
 
     session_id: str
@@ -1135,11 +1135,11 @@ class TurnActionRequired(Model):
 
 
 class TurnActionResolved(Model):
-    """An action was answered, or it expired.
+    """An action was resolved, or it expired.
 
     ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``turn.tool_call.completed``
-    or ``turn.tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn
-    ends first, its open actions are closed without this event.
+    or ``turn.tool_call.failed`` follows immediately or, for an approved call, once the call has run. If the turn ends
+    first, its open actions are closed without this event.
     """
 
     session_id: str
@@ -1177,7 +1177,7 @@ class TurnCancelledReply(Model):
 
 
 class TurnFailed(Model):
-    """A turn failed. ``usage`` covers the model responses recorded before or with the failure."""
+    """A turn failed. ``usage`` covers the model responses that were recorded before the failure or with it."""
 
     agent_id: str | None = None
     model: str = ""
@@ -1238,7 +1238,8 @@ class UploadedFiles(Model):
 class Usage(Model):
     """A turn's usage. ``seconds`` is how long the turn ran, excluding the time spent waiting.
 
-    ``cost`` is an exact decimal at the model's price when the turn ran, or ``null`` if the model has no price.
+    ``cost`` is an exact decimal, calculated with the model's price when the turn ended. It's ``null`` if the
+    model has no price.
     """
 
     input_tokens: int = 0
@@ -1552,7 +1553,7 @@ class CreateKeyBody(TypedDict, total=False):
 class CreateKnowledgeBaseBody(TypedDict, total=False):
     """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion.
 
-    ``processing_engine`` defaults to the installation's.
+    ``processing_engine`` defaults to the installation's engine.
     """
 
     name: Required[str]
@@ -1705,7 +1706,7 @@ class LlmConfig(TypedDict, total=False):
 
 
 class McpToolsetBody(TypedDict, total=False):
-    """The tools of an MCP server over streamable HTTP, limited to ``allowed_tools`` if set."""
+    """The tools of an MCP server that uses streamable HTTP, limited to ``allowed_tools`` if set."""
 
     safe_to_repeat: bool | None
     approval: Literal["never", "always"] | None
@@ -1764,7 +1765,7 @@ class ReferencedSession(TypedDict, total=False):
 class ResolveActionBody(TypedDict, total=False):
     """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
+    ``decision`` resolves an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
     tool call that you ran. ``output`` can be any JSON value, including ``null``.
     """
 
@@ -1870,7 +1871,7 @@ class ToolPolicy(TypedDict, total=False):
 
 
 class TurnOptions(TypedDict, total=False):
-    """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
+    """Per-turn settings that override the agent's. ``instructions`` are added to the agent's instructions.
 
     The model's output ends before any of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
     call, and applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
