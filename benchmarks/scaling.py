@@ -77,7 +77,7 @@ class Purges:
         self._retention.register_subject_tables(*ENTITIES)
 
     async def measure(self) -> dict[str, float]:
-        """Adds expired rows and removes them. Returns the milliseconds by kind of row."""
+        """Adds expired rows and removes them. Returns the times in milliseconds, by kind of row."""
         number = next(self._numbers)
         rows = replace(self.rows, name=f"x{number:04}-", begin=datetime.now(UTC) - _AGE)
         async with database_at(self.rows.stores.runtime) as runtime, database_at(self.rows.stores.timeline) as timeline:
@@ -96,7 +96,7 @@ class Purges:
         }
 
     async def _remove_sessions(self, database: Database) -> float:
-        """Removes expired sessions. Returns the median milliseconds of a batch."""
+        """Removes expired sessions. Returns a batch's median time in milliseconds."""
         removed: list[int] = []
         amounts = CompanyAmounts(database, CompanyLimits({}, {}), ["sessions"])
         writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=amounts)
@@ -111,7 +111,7 @@ class Purges:
         return median(times)
 
     async def _remove_outbox_rows(self, database: Database) -> float:
-        """Removes expired rows from the runtime's tables. Returns the total milliseconds."""
+        """Removes expired rows from the runtime's tables. Returns the total time in milliseconds."""
         async with database.connection() as connection:
             began = time.perf_counter()
             while await self._retention.purge(connection):
@@ -120,7 +120,7 @@ class Purges:
 
 
 async def _drop_days(database: Database, rows: Rows) -> float:
-    """Returns the mean milliseconds for dropping a day, over several days with the same number of events."""
+    """Returns the mean time for dropping a day, in milliseconds, over several days with equally many events."""
     partitions, last = PostgresTimelinePartitions(database), (datetime.now(UTC) - _AGE).date()
     # This also creates the day before and three days after.
     await partitions.make(last - timedelta(days=_EXPIRED_DAYS - 2))
@@ -144,7 +144,7 @@ async def database_at(url: str) -> AsyncIterator[Database]:
 
 @dataclass(frozen=True)
 class System:
-    """A stack with a typical knowledge base. ``times`` contains the last measured milliseconds by operation."""
+    """A stack with a typical knowledge base. ``times`` contains the last times in milliseconds, by operation."""
 
     bench: Bench
     home: Home
@@ -228,7 +228,7 @@ async def run(sessions: int, rounds: int, say: Say) -> Result:
 def result(
     sessions: int, passages: int, size: int, found: Sequence[tuple[dict[str, float], dict[str, float]]]
 ) -> Result:
-    """``found`` contains each round's milliseconds by operation, without and with the sessions."""
+    """``found`` contains each round's times in milliseconds, by operation, without and with the sessions."""
     names = found[0][0].keys()
     empty = {name: median(before[name] for before, _ in found) for name in names}
     grown = {name: median(after[name] for _, after in found) for name in names}

@@ -108,7 +108,7 @@ def _find(client: Client, action_id: str) -> OpenAction:
     for action in client.actions.list():
         if action.action_id == action_id:
             return action
-    raise StackError(f"No open action {action_id!r}.", "List open actions with: ./aes actions list")
+    raise StackError(f"There's no open action {action_id!r}.", "List open actions with: ./aes actions list")
 
 
 def _call(action: OpenAction) -> str:

@@ -91,7 +91,7 @@ def store_errors_explained() -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as problem:
-        raise StackError(f"Objects: {problem}") from problem
+        raise StackError(f"Couldn't read or write objects: {problem}") from problem
 
 
 def _back_up(installation: Installation, folder: Path) -> Manifest:

@@ -133,7 +133,7 @@ def _find(client: Client, name_or_id: str) -> KnowledgeBase:
     if named:
         ids = ", ".join(base.id for base in named)
         raise StackError(f"{len(named)} knowledge bases are named {name_or_id!r}.", f"Use an ID instead: {ids}")
-    raise StackError(f"No knowledge base {name_or_id!r}.", "List them with: ./aes kb list")
+    raise StackError(f"There's no knowledge base {name_or_id!r}.", "List them with: ./aes kb list")
 
 
 def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:

@@ -31,13 +31,13 @@ def logs(
     with failures_explained(json_output):
         files = {path.stem: path for path in sorted(directory.glob("*.log"))}
         if not files:
-            raise StackError("No logs yet.", "Start the stack with: ./aes up")
+            raise StackError("There are no logs yet.", "Start the stack with: ./aes up")
         if service is not None:
             # Each process of a service has its own log.
             files = {name: path for name, path in files.items() if name == service or name.startswith(f"{service}-")}
         if not files:
             known = ", ".join(sorted(path.stem for path in directory.glob("*.log")))
-            raise StackError(f"No log of {service!r}.", f"Use one of: {known}")
+            raise StackError(f"There's no log of {service!r}.", f"Use one of: {known}")
         width = max(map(len, files)) if len(files) > 1 else 0
         offsets = {name: path.stat().st_size for name, path in files.items()}
         for name, path in files.items():

@@ -120,8 +120,8 @@ def _publish_again(service: str, url: str, since: str) -> int:
     """Marks events published after ``since`` as unpublished, so that services publish them again. Returns how many."""
     with database_errors_explained(service, url), psycopg.connect(url) as connection:
         if service == "timeline":
-            # The timeline's offsets belong to the old Kafka. The timeline reads the new one from the beginning and
-            # skips known events by their IDs.
+            # The timeline's offsets belong to the old Kafka. The timeline reads the new one from the beginning,
+            # recognizes known events by their IDs, and skips them.
             connection.execute("DELETE FROM timeline_offsets")
         found = connection.execute(
             "UPDATE outbox SET published_at = NULL, attempts = 0"
@@ -141,6 +141,6 @@ def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
     except (StackError, OSError) as problem:
         reason = problem.problem if isinstance(problem, StackError) else str(problem)
         what = home.root if home else f"the databases and objects of {', '.join(manifest.migrations)}"
-        raise StackError(f"Not restored: {reason}", f"Delete {what}, then restore again.") from problem
+        raise StackError(f"The restore failed: {reason}", f"Delete {what}, then restore again.") from problem
     if home is not None:
         home.restore_marker.unlink()

@@ -327,7 +327,9 @@ def _content(path: str) -> bytes:
     try:
         return Path(PROJECT_ROOT, path).read_bytes()
     except OSError as problem:
-        raise StackError(f"Couldn't read the example {path}: {problem.strerror}.", "Restore the file.") from problem
+        raise StackError(
+            f"Couldn't read the example {path}: {problem.strerror}.", "Restore the file from the repository."
+        ) from problem
 
 
 def _named(path: str, report: ValidationReport) -> dict[str, Any]:

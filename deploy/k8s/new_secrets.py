@@ -75,7 +75,9 @@ def _given(variable: str, environment: Mapping[str, str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--postgres", required=True, metavar="HOST[:PORT]", help="fully qualified host name, for KEDA")
+    parser.add_argument(
+        "--postgres", required=True, metavar="HOST[:PORT]", help="fully qualified host name, as KEDA requires"
+    )
     parser.add_argument("--objects", required=True, metavar="HOST[:PORT]", help="the S3 server")
     parser.add_argument("--namespace", default="agent-execution-service")
     verified = "sslmode=verify-full&sslrootcert=system"
@@ -83,8 +85,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--provider", action="append", metavar="VARIABLE", help="variable with a provider's key, such as OPENAI_API_KEY"
     )
-    parser.add_argument("--kafka-users", action="store_true", help="Kafka passwords, if Strimzi doesn't create them")
-    parser.add_argument("--weaviate", action="store_true", help="a key for components/weaviate")
+    parser.add_argument(
+        "--kafka-users", action="store_true", help="add Kafka passwords, if Strimzi doesn't create them"
+    )
+    parser.add_argument("--weaviate", action="store_true", help="add a key for components/weaviate")
     return parser
 
 

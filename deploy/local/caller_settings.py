@@ -34,7 +34,7 @@ def check_settings(caller: Mapping[str, str]) -> None:
     for variable in _provider_addresses():
         if (address := caller.get(variable)) and not _is_address(address):
             raise StackError(
-                f"{variable} isn't a URL: {address!r}.",
+                f"Invalid URL in {variable}: {address!r}.",
                 "Use a URL such as http://127.0.0.1:11434/v1, or unset the variable.",
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}

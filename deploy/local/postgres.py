@@ -57,7 +57,7 @@ class Postgres(ManagedProcess):
     password: str = field(repr=False)
     environment: dict[str, str]
     databases: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Passwords by database. A database's owner has the same name."""
+    """Passwords by database. A database's owner has the same name as the database."""
     settings: Mapping[str, str] = field(default_factory=dict)
     name: str = "postgres"
 

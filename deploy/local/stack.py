@@ -152,7 +152,7 @@ def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SER
         if value:
             if not (value.isascii() and value.isdecimal()) or not 0 < int(value) < 65536:
                 raise StackError(
-                    f"{variable} isn't a port: {value!r}.", "Use a number from 1 to 65535, or unset the variable."
+                    f"Invalid port in {variable}: {value!r}.", "Use a number from 1 to 65535, or unset the variable."
                 )
             asked[name] = int(value)
     return asked

@@ -54,7 +54,7 @@ def findings(root: Path) -> Iterator[str]:
     for kind, room in sorted(found.keys() | allowed.keys()):
         here, most = found.get((kind, room), []), allowed.get((kind, room), 0)
         if len(here) > most:
-            yield f"{room}: {len(here)} findings of {kind!r}, but at most {most} are allowed. Rewrite the new ones:"
+            yield f"{room}: findings of {kind!r}: {len(here)}, allowed: {most}. Rewrite the new ones:"
             yield from (f"  {each.place}:{each.line}: {each.message}" for each in here)
         elif len(here) < most:
             yield f"{_COUNTS}: {room} has {len(here)} of {kind!r}, but allows {most}. Lower the count with: {_LOWER}"

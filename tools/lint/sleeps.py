@@ -12,7 +12,7 @@ _INSTEAD: Final = (
     "wait for the event (`until`, `wait_until`), for a later one (`never`), or in virtual time (`elapse`): "
     f"see {_WAITING}"
 )
-_IN_BROWSERS: Final = "poll for the condition (`page.wait_for_function`, `expect(…)`, `eventually` of a script)"
+_IN_BROWSERS: Final = "poll for the condition (`page.wait_for_function`, `expect(…)`, a script's `eventually`)"
 _MODULES: Final = frozenset({"anyio", "asyncio", "gevent", "time", "trio"})
 # A call with a number in a script's source, such as `await sleep(20)`. `pg_sleep` is PostgreSQL's.
 _IN_SCRIPTS: Final = re.compile(r"(?<!\w)sleep\(\s*(?!0(?:\.0*)?\s*\))\.?\d|setTimeout\(\s*\w+,\s*[1-9]")

@@ -36,7 +36,7 @@ class Metric:
 
 @cache
 def declared_metrics() -> dict[str, Metric]:
-    """Returns the metrics by name, from the source, because the registry lacks labels of unused metrics."""
+    """Returns the metrics by name, as read from the source, because the registry lacks labels of unused metrics."""
     sources = (file.read_text() for folder in ("libs", "services") for file in (ROOT / folder).rglob("*.py"))
     metrics = [each for source in sources if "prometheus_client" in source for each in _declared_in(source)]
     return {metric.name: metric for metric in metrics}

@@ -24,7 +24,7 @@ _ASIDE: Final = re.compile(r"`` .*? ``|`[^`]*`|\([^()]*\)")
 
 
 class Objects:
-    """Describes a document's named schemas. Raises ValueError for a keyword that pages don't show.
+    """Describes a document's named schemas. Raises ValueError if a schema has a keyword that pages don't show.
 
     ``pages`` maps each schema to its page, relative to docs/reference.
     """

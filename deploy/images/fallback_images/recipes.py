@@ -17,7 +17,7 @@ from deploy.local.postgres import installation
 
 _HERE = Path(__file__).parent
 Recipe = Callable[[str], AbstractContextManager[Path]]
-"""Yields an image's build directory for a tag."""
+"""Takes an image's tag, and yields the image's build directory."""
 
 
 @contextmanager

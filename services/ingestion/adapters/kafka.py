@@ -59,7 +59,7 @@ class KafkaWorkSender:
 
 
 def grouped(work: Sequence[Due]) -> list[list[Due]]:
-    """Groups work by correlation ID into few messages, but enough to keep all workers busy."""
+    """Groups work by correlation ID into messages: only a few, but enough to keep all workers busy."""
     by_correlation: dict[tuple[str, str], list[Due]] = {}
     for due in work:
         by_correlation.setdefault((due.company_id, due.correlation_id), []).append(due)

@@ -27,7 +27,7 @@ class EngineUnavailable(ServiceUnavailable):
 
 
 class EngineConflict(Exception):
-    """Every attempt conflicted with another writer. This counts as a failed attempt of the work, not as an outage."""
+    """Every attempt conflicted with another writer. This counts as a failed attempt, not as an outage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class KnowledgeBases:
         transaction.emit(await _queued(bases, stored, started), subject=stored.id)
 
     async def delete(self, transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext) -> None:
-        """Hides a knowledge base immediately. The command's outcome follows once the base's indexes are dropped.
+        """Hides a knowledge base immediately. The outcome follows once the knowledge base's indexes are dropped.
 
         Raises ``KnowledgeBaseNotFound``.
         """

@@ -129,7 +129,9 @@ class SearchKnowledgeBase:
             return []
         engine = self.engines.get(index.settings.engine)
         if engine is None:
-            raise ServiceUnavailable(f"The search engine {index.settings.engine} isn't configured.")
+            raise ServiceUnavailable(
+                f"The search engine {index.settings.engine} isn't configured. Ask the operator to configure it."
+            )
         files = await self.files.select(company_id, index.index_id, body.filters)
         if files.is_empty:
             return []

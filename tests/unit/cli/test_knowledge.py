@@ -269,8 +269,8 @@ def test_a_name_must_be_of_exactly_one(service: FakeKnowledgeApi, folder: Path) 
     for _ in range(2):
         run("create", "Towers", str(folder))
     assert "2 knowledge bases are named" in run("search", "Towers", "x").told
-    assert "No knowledge base" in run("search", "Castles", "x").told
-    assert "No knowledge base ''" in run("search", "", "x").told
+    assert "There's no knowledge base" in run("search", "Castles", "x").told
+    assert "There's no knowledge base ''" in run("search", "", "x").told
     assert run("search", "kb1", "x").code == 0
 
 

@@ -119,11 +119,11 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         ("AES_LOG_LEVEL=foo", "AES_LOG_LEVEL is invalid: must be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'."),
         ("AES_RUNTIME_LEASE_SECONDS=soon", "AES_RUNTIME_LEASE_SECONDS is invalid: "),
         ("AES_SIGNING_KEY=short", "AES_SIGNING_KEY is invalid: "),
-        ("AES_GATEWAY_PORT=99999", "AES_GATEWAY_PORT isn't a port: '99999'."),
-        ("AES_KAFKA_PORT=0", "AES_KAFKA_PORT isn't a port: '0'."),
-        ("OPENAI_BASE_URL=nonsense", "OPENAI_BASE_URL isn't a URL: 'nonsense'."),
-        ("VLLM_BASE_URL=http://h:port/v1", "VLLM_BASE_URL isn't a URL: 'http://h:port/v1'."),
-        ("OLLAMA_BASE_URL=127.0.0.1:11434/v1", "OLLAMA_BASE_URL isn't a URL: "),
+        ("AES_GATEWAY_PORT=99999", "Invalid port in AES_GATEWAY_PORT: '99999'."),
+        ("AES_KAFKA_PORT=0", "Invalid port in AES_KAFKA_PORT: '0'."),
+        ("OPENAI_BASE_URL=nonsense", "Invalid URL in OPENAI_BASE_URL: 'nonsense'."),
+        ("VLLM_BASE_URL=http://h:port/v1", "Invalid URL in VLLM_BASE_URL: 'http://h:port/v1'."),
+        ("OLLAMA_BASE_URL=127.0.0.1:11434/v1", "Invalid URL in OLLAMA_BASE_URL: "),
     ],
 )
 def test_an_invalid_setting_is_refused_before_anything_starts(

@@ -39,8 +39,8 @@ def write(root: Path, place: str, text: str) -> None:
 )
 def test_a_finding_is_told_with_its_place(tmp_path: Path, place: str, text: str, kind: str, line: int) -> None:
     write(tmp_path, place, text)
-    found = [finding for finding in findings(tmp_path) if "at most 0" not in finding or f"{kind!r}" in finding]
-    assert f"1 findings of {kind!r}, at most 0" in found[0]
+    found = [finding for finding in findings(tmp_path) if "allowed: 0" not in finding or f"{kind!r}" in finding]
+    assert f"findings of {kind!r}: 1, allowed: 0." in found[0]
     assert found[1].startswith(f"  {place}:{line}: ")
 
 
@@ -70,7 +70,7 @@ def test_a_count_that_is_allowed_is_no_finding_until_it_rises(tmp_path: Path) ->
     assert list(findings(tmp_path)) == []
     write(tmp_path, "libs/b.py", "# Likewise.\n")
     heading, first, second = findings(tmp_path)
-    assert heading.startswith("libs: 2 findings of 'phrases', at most 1.")
+    assert heading.startswith("libs: findings of 'phrases': 2, allowed: 1.")
     assert ("libs/a.py:1: mended: fix" in first, "libs/b.py:1: Likewise: also, too" in second) == (True, True)
 
 
@@ -84,7 +84,7 @@ def test_counts_that_fell_are_lowered_and_none_is_raised(tmp_path: Path) -> None
     ]
     lower(tmp_path)
     assert (tmp_path / COUNTS).read_text().splitlines()[1:] == ["", '["phrases"]', '"cli" = 1', '"docs" = 1']
-    assert [finding for finding in findings(tmp_path) if finding.startswith("docs: 2 findings")]
+    assert [finding for finding in findings(tmp_path) if finding.startswith("docs: findings of 'phrases': 2")]
 
 
 def test_the_projects_own_phrases_each_find_something(tmp_path: Path) -> None:

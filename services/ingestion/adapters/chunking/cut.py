@@ -74,7 +74,7 @@ def _each(cutter: Cutter, parts: Iterable[Span], separators: list[str]) -> Itera
 
 
 def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
-    """Yields the spans of the text that end after each gap."""
+    """Splits the text into spans. Each span except the last one ends with a gap."""
     start = 0
     for gap in gaps.finditer(text):
         if gap.end() > start:

@@ -91,7 +91,7 @@ class Cutter:
             start = max(self._units.before(stop, self._overlap), start + 1)
 
     def pieces(self, span: Span, separators: Sequence[str]) -> Iterator[Span]:
-        """Cuts the span into pieces of up to `size` units, at the first of the `separators` that occurs in it.
+        """Cuts the span into pieces of up to `size` units, at the first of the `separators` that it contains.
 
         Pieces that are still too long are cut at the separators after that one.
         """

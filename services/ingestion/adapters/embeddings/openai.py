@@ -184,7 +184,9 @@ def _vectors(content: bytes, expected: int) -> Vectors:
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as problem:
         raise EmbeddingRefused("The embedding server's response doesn't contain embeddings.") from problem
     if vectors.ndim != 2 or len(vectors) != expected:
-        raise EmbeddingRefused(f"The embedding server returned {len(vectors)} vectors for {expected} texts.")
+        raise EmbeddingRefused(
+            f"The embedding server returned the wrong number of vectors: {len(vectors)} instead of {expected}."
+        )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(lengths).all() and lengths.all()):
         raise EmbeddingRefused(

@@ -20,7 +20,7 @@ Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Returns what the parsing process should compute, or None if that's nothing.
+    """Returns what the parsing process should compute, or None if there's nothing to compute.
 
     The process can't call embedding servers.
     """

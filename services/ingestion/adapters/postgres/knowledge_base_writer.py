@@ -29,7 +29,7 @@ class PostgresKnowledgeBaseWriter:
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Returns those of the collections and files that the company doesn't have."""
+        """Returns the given collections and files that don't exist in the company."""
         collections = await self._connection.execute(
             "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
         )
