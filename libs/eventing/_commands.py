@@ -280,12 +280,10 @@ class CommandRouter:
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
         """Rejects a command that has expired, or that was created after its API key was revoked."""
         if _is_expired(envelope):
-            expired = TimedOut("The command expired before it was accepted. Nothing was changed. Send it again.")
+            expired = TimedOut("The command expired before it was accepted. Nothing was changed, so send it again.")
             await self._refuse_unless_accepted(context, expired)
         if self._revoked is not None and self._revoked.was_revoked_before(context.identity.key_id, envelope.time):
-            revoked = AuthenticationFailed(
-                "The API key was revoked before the request was sent. Nothing was changed. Use another key."
-            )
+            revoked = AuthenticationFailed("The API key was revoked before the request was sent. Use another key.")
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:

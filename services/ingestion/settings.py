@@ -43,7 +43,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         2,
         ge=1,
         le=16,
-        description="Maximum batches of up to 32 files for one company on a worker. One more is for other companies.",
+        description="Maximum batches of 32 files that a worker runs for one company. One more serves others.",
     )
     parse_ahead: bool = Field(True, description="Whether idle workers parse files before a knowledge base uses them.")
     parsing_processes: int = Field(
