@@ -60,7 +60,10 @@ async def run(seconds: float, kills: int, say: Say) -> Result:
 
 
 def result(seconds: float, *figures: Mapping[str, float]) -> Result:
-    """Each of the ``figures`` is a mapping. They're in the order of ``names``."""
+    """Builds the result from one mapping per figure.
+
+    The figures are, in this order: idle CPU, memory, import time, startup time and time until ready again.
+    """
     names = "idle_percent_of_a_core", "resident_megabytes", "import_cpu_seconds", "up_seconds", "ready_again_seconds"
     found = {
         name: {of: round(figure, 2) for of, figure in each.items()} for name, each in zip(names, figures, strict=True)

@@ -31,7 +31,7 @@ _AT: Final = "%(begin)s::timestamptz + n * %(step)s::interval"
 
 
 def _each(name: str, number: str) -> str:
-    """Returns SQL that yields the numbers below ``number`` as ``name``, for one session ``n`` after the other.
+    """Returns SQL that yields the numbers below ``number`` as ``name`` for each session ``n``, ordered by session.
 
     A join of two series could return rows in another order, which slows down index writes.
     """

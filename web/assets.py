@@ -33,7 +33,7 @@ _WIDGET_RULES: Final = "widget/rules.js"
 _STYLE_ORDER: Final = ("vendor/", "studio/styles/tokens", "studio/styles/base")
 _WIDGET_STYLES: Final = (*_STYLE_ORDER[1:], "chat/", _WIDGET)
 _COMMENT: Final = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/)$", re.DOTALL | re.MULTILINE)
-"""Matches a comment on separate lines."""
+"""Matches a comment with no code on its lines."""
 _CSS_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CSS_SPACE: Final = re.compile(r"\s*([{};,]|(?<=\w:)|\s)\s*")
 

@@ -74,7 +74,7 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
     ErrorKind.UNSUPPORTED_MEDIA_TYPE: _error(
         415,
         "The `Content-Type` isn't supported, or a file's content doesn't match its extension.",
-        "Send a supported type with a matching file extension.",
+        "Use a supported `Content-Type`. For files, use the extension that matches the content.",
     ),
     ErrorKind.RANGE: _error(
         416,

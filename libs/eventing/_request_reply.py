@@ -97,7 +97,7 @@ class ReplyState(Enum):
     WAITING = "waiting"
     """No event has arrived. The service may not have received the command."""
     ACCEPTED = "accepted"
-    """The service has received the command and will end it."""
+    """The service has accepted the command and will publish its outcome."""
     ANSWERED = "answered"
     """The command has ended."""
 

@@ -1,4 +1,7 @@
-"""The rows of the tables, with their size and retention. docs/operate/data.md is generated from this."""
+"""Describes the rows of the eventing tables: what they are, their size and how long they're kept.
+
+docs/operate/data.md is generated from this.
+"""
 
 TABLES = {
     "outbox": {

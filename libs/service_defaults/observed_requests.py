@@ -96,7 +96,7 @@ class ObservedRequests:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     info = ErrorInfo(
-        type=ErrorKind.INVALID_REQUEST, message=f"{HEADER} must be 1 to 128 letters, digits or characters of ._:-."
+        type=ErrorKind.INVALID_REQUEST, message=f"{HEADER} must have 1 to 128 characters of `A-Za-z0-9._:-`."
     )
     await error_response(info)(scope, receive, send)
 

@@ -21,8 +21,8 @@ class ArtifactsSettings(QuotaSettings, ServiceSettings):
         2,
         ge=1,
         le=64,
-        description="Maximum number of a company's data files that a process reads at once."
-        " Each process can read one more for other companies.",
+        description="Maximum concurrent data-file reads per company and process."
+        " Another is reserved for other companies.",
     )
     table_timeout_seconds: float = Field(60.0, gt=0, description="Time limit for reading one data file.")
     table_memory_bytes: int = Field(

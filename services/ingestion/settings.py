@@ -43,14 +43,14 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         2,
         ge=1,
         le=16,
-        description="Maximum batches of 32 files that a worker runs for one company. One more serves others.",
+        description="Maximum batches of 32 files per company and worker. Another is reserved for other companies.",
     )
     parse_ahead: bool = Field(True, description="Whether idle workers parse files before a knowledge base uses them.")
     parsing_processes: int = Field(
         2,
         ge=1,
         le=64,
-        description="Maximum parsing processes for one company on a worker. One more is for other companies.",
+        description="Maximum parsing processes per company and worker. Another is reserved for other companies.",
     )
     parsing_timeout_seconds: float = Field(
         60.0,

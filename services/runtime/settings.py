@@ -16,7 +16,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     max_running_turns: int = Field(
         200,
         ge=1,
-        description="Turns that one company can run per worker. Each worker can run an eighth more.",
+        description="Maximum running turns per company and worker. Another eighth is reserved for other companies.",
     )
     max_turns_per_session: int = Field(
         20, ge=1, description="Maximum number of unfinished turns per session. Further turns get a 429."

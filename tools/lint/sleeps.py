@@ -1,4 +1,4 @@
-"""Forbids sleeps in tests. A test that waits for a time instead of an event may fail by chance."""
+"""Forbids sleeps in tests. A test that waits for a fixed time instead of an event can be flaky."""
 
 import ast
 import re

@@ -101,7 +101,7 @@ class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
 
 
 class ConnectionDeleted(Event, type="aes.gateway.connection.deleted.v1"):
-    """A connection was revoked. Every gateway removes the key from its cache and closes the end users' streams."""
+    """A connection was deleted. Every gateway removes the key from its cache and closes the end users' streams."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"website help": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}}
 

@@ -86,7 +86,7 @@ class UploadedFiles(BaseModel):
 class BulkParameters(StrictModel):
     """Parameters of a bulk operation: ``tags`` for ``update_tags``, ``status`` for ``change_status``.
 
-    ``tags`` replace all tags of the files.
+    ``tags`` replaces all of the files' tags.
     """
 
     tags: list[Tag] | None = Field(default=None, max_length=100)

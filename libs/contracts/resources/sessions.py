@@ -55,8 +55,8 @@ class SessionCreatedReply(BaseModel):
 class Session(BaseModel):
     """A conversation, with a copy of its agent's configuration.
 
-    ``forked_from`` is the ID of the session that the history was copied from. ``metadata`` is set through the
-    conversations of the OpenAI API. It's omitted if it's empty.
+    ``forked_from`` is the ID of the session that the history was copied from. You can set ``metadata`` only
+    through the OpenAI-compatible Conversations API. It's omitted if empty.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

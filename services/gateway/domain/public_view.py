@@ -42,7 +42,7 @@ _ATTRIBUTION: Final[dict[str, Any]] = {"agent_id": None, "model": "", "user_id":
 
 
 def public_error(error: ErrorInfo) -> ErrorInfo:
-    """Returns the error, with a neutral message if the original is meant for the company."""
+    """Returns the error. Replaces its message with a neutral one if only the company may see the original."""
     message = _NEUTRAL.get(error.type)
     if error.type is ErrorKind.VALIDATION and not error.details:
         # The agent's model can't handle the message, but visitors mustn't learn about the model.

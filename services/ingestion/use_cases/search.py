@@ -57,7 +57,7 @@ class SearchableFiles(Protocol):
         """
 
     async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
-        """Returns the names of files by ID, without inactive and deleted files."""
+        """Returns file names by ID, excluding inactive and deleted files."""
 
 
 class SearchDeadline:

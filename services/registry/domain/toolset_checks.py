@@ -93,7 +93,7 @@ def _header_errors(headers: Mapping[str, str], loc: Loc) -> Iterator[ErrorDetail
             yield found(place, "header_repeated", "This header is repeated", "list it once")
         seen.add(name.lower())
         if _ANY_SECRET.search(SECRET_REFERENCE.sub("", value)):
-            hint = "use letters, digits, _ and - in the name, and begin with a letter"
+            hint = "use only letters, digits, _ and - in the name, and start with a letter"
             yield found(place, "secret_reference", "A reference to a secret must have the form ${secret:NAME}", hint)
 
 

@@ -1,4 +1,4 @@
-"""Calls webhooks' endpoints, but only at public addresses. Redirects aren't followed."""
+"""Calls webhook endpoints, but only at public addresses. Redirects aren't followed."""
 
 import asyncio
 import socket

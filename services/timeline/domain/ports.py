@@ -1,4 +1,4 @@
-"""The timeline's interfaces to its database and to webhooks' endpoints."""
+"""The timeline's interfaces to its database and to webhook endpoints."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

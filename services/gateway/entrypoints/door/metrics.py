@@ -9,7 +9,7 @@ from libs.contracts.errors import ErrorKind
 REFUSALS: Final = Counter("aes_gateway_refusals_total", "Rejected requests, by error type.", ["type"])
 SHED: Final = Counter(
     "aes_gateway_shed_requests_total",
-    "Rejected requests from the busiest company while the gateway was overloaded.",
+    "Requests from the busiest company that were rejected while the gateway was overloaded.",
 )
 WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests in progress, including streams.")
 OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Open event streams.")

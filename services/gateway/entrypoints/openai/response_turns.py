@@ -209,7 +209,7 @@ class ResponseTurns:
         if agent.agent_id != session.agent_id or (agent.agent_id is None and agent.config_hash != session.config_hash):
             raise refuse(
                 "model",
-                f"This conversation belongs to the agent {own!r}. Omit model to use this agent.",
+                f"This conversation belongs to the agent {own!r}. Omit `model` to use this agent.",
                 "unsupported_value",
             )
         return wanted
@@ -407,7 +407,10 @@ class ResponseTurns:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The session for a response's turn, which the turn may create. ``previous``: the previous response's turn."""
+    """The session that a response's turn runs in. The turn creates it if it doesn't exist.
+
+    ``previous`` is the previous response's turn.
+    """
 
     session: str | SessionBeginning
     model: str

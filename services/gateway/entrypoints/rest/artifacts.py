@@ -203,7 +203,7 @@ async def upload_artifact(
     operation_id="artifacts.copy_to_platform",
     summary="Copy an artifact to the company's files",
     description="Only artifacts created by an agent can be copied.",
-    responses={200: answer("The artifact, with its file.", PlatformCopy), **errors(404, 409)},
+    responses={200: answer("The ID of the artifact's copy in the company's files.", PlatformCopy), **errors(404, 409)},
 )
 async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:
     copied = await submit(CopyArtifactToPlatform(**_ids(session_id, artifact_id)))

@@ -54,14 +54,14 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     summary="Store a secret",
     description=(
         "Stores a secret, or replaces its value. Reference it in toolset headers as `${secret:NAME}`. The value is"
-        " stored encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and"
-        " begins with a letter."
+        " stored encrypted and never returned; new calls use it. A name has 1 to 64 characters (letters, digits,"
+        " `_` or `-`) and starts with a letter."
     ),
     responses={200: answer("The secret's name and timestamps.", Secret), **errors(409, 422, 504)},
 )
 async def put_secret(name: str, _: Writer, body: SecretValue, write: PlainWrite, resources: ResourcesDep) -> Response:
     if not _NAME.fullmatch(name):
-        message = "a name must have 1 to 64 letters, digits, _ or -, and begin with a letter"
+        message = "a name must have 1 to 64 characters (letters, digits, _ or -) and start with a letter"
         detail = ErrorDetail(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )

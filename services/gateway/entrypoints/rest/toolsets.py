@@ -74,8 +74,8 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     operation_id="toolsets.create",
     summary="Create a toolset",
     description=(
-        "Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. A server's or document's"
-        " tools are fetched before the response, with a timeout of 20 s. Agents reference a tool as"
+        "Adds tools from an MCP server or an OpenAPI document, or tools that each send one HTTP request. A server's or"
+        " document's tools are fetched before the response, with a timeout of 20 s. Agents reference a tool as"
         " `<toolset>.<tool>`, or all tools as `<toolset>.*`. The JSON body can be up to 2 MB."
     ),
     status_code=201,

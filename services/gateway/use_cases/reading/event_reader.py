@@ -136,7 +136,7 @@ class EventReader:
         """Yields a session's events, with its turns' texts between them.
 
         ``from_running_turn``: whether to start at the beginning of the running turn, if any, instead of at ``after``.
-        ``is_own`` returns whether this reader started a turn: such turns send their text without a request.
+        ``is_own`` returns whether this reader started a turn. The text of such turns arrives without being requested.
 
         Raises the same errors as ``company``, and ``ServiceUnavailable`` if an event or text stays missing for a
         minute.

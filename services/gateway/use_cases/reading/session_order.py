@@ -17,8 +17,8 @@ _log = structlog.get_logger("gateway.sessions")
 class SessionOrder:
     """Orders a session's events and the texts of its turns.
 
-    ``turn`` returns a turn by its ID. ``is_own`` returns whether this reader started a turn: such turns send their
-    text without a request.
+    ``turn`` returns a turn by its ID. ``is_own`` returns whether this reader started a turn. The text of such
+    turns arrives without being requested.
     """
 
     has_ended = False

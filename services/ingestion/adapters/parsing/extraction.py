@@ -47,7 +47,10 @@ def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
 
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
-    """Converts a PDF. Scanned pages are read by OCR, which is only required if all pages are scanned."""
+    """Converts a PDF. Scanned pages are read by OCR.
+
+    If OCR is unavailable, the conversion fails only if every page is scanned.
+    """
     texts = {number: _clean(text) for number, text in page_texts(path, part_done).items()}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)

@@ -24,7 +24,7 @@ class LeaseKeeper:
         self._released = False
 
     async def run(self) -> None:
-        """Renews the lease until cancelled. Retries quickly, so that a short outage loses no turn."""
+        """Renews the lease until cancelled. Retries quickly, so that turns survive a short outage."""
         # An expired lease can still be renewed if no worker has taken its turns over.
         retries = RetryPolicy(first=_RETRY_SECONDS, longest=_RETRY_SECONDS, sleep=self._sleep)
         while True:
