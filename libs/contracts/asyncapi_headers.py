@@ -47,7 +47,7 @@ _COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_expiresat": {
         **_TEXT,
         "format": "date-time",
-        "description": "The time after which the command isn't accepted.",
+        "description": "The time after which the command is rejected.",
     },
     "ce_identity": {**_TEXT, "description": "The caller's identity, signed by the gateway."},
     "ce_signature": {**_TEXT, "description": "A signature over the identity, the other attributes and the payload."},

@@ -46,7 +46,7 @@ class ResolveActionBody(StrictModel):
     def _is_one_answer(self) -> "ResolveActionBody":
         given = [name for name in ("decision", "output", "error") if getattr(self, name) is not None]
         if len(given) > 1 or not (given or "output" in self.model_fields_set):
-            raise ValueError("set exactly one of decision, output and error")
+            raise ValueError("set exactly one of `decision`, `output` and `error`")
         if self.reason is not None and self.decision != "deny":
             raise ValueError("only a denial can have a reason")
         return self

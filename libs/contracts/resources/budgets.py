@@ -65,7 +65,7 @@ class CreateBudgetBody(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.cost is None) == (self.tokens is None):
-            raise ValueError("set either cost or tokens")
+            raise ValueError("set either `cost` or `tokens`")
         if self.user_id is not None and self.key_id is not None:
             raise ValueError("set user_id or key_id, not both")
         return self
@@ -87,7 +87,7 @@ class UpdateBudgetBody(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.cost is not None and self.tokens is not None:
-            raise ValueError("set either cost or tokens")
+            raise ValueError("set either `cost` or `tokens`")
         if {"description", "cost", "tokens"} & {name for name in self.model_fields_set if getattr(self, name) is None}:
             raise ValueError("only warning_percent may be null")
         if not self.model_fields_set:

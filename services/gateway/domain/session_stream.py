@@ -19,7 +19,7 @@ _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _BEGINNINGS: Final = frozenset({"turn.queued", "turn.started", "turn.restarted"})
 _MOST_EARLY_TURNS: Final = 4
 _MOST_EARLY_TEXTS: Final = 2000
-_NO_CURSOR: Final = "Invalid message: after must be the id of a message that you received."
+_NO_CURSOR: Final = "Invalid message: `after` must be the ID of a message that you received."
 _CURSOR: Final = re.compile(r"([0-9]{1,19})(?:/([0-9a-f-]{36})/([0-9.d]{1,60}))?", re.ASCII)
 
 

@@ -82,9 +82,9 @@ class JsonRpc:
         if isinstance(request_id, str | int) and not isinstance(request_id, bool):
             self._id = request_id
         elif request_id is not None:
-            raise InvalidRequestError("id must be a string or an integer.")
+            raise InvalidRequestError("`id` must be a string or an integer.")
         if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
-            raise InvalidRequestError('A request must have jsonrpc "2.0" and a method.')
+            raise InvalidRequestError('A request must have `"jsonrpc": "2.0"` and a `method`.')
         return request["method"], request.get("params", {})
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def parsed(values: Any, model: type[M]) -> M:
     Ignores unknown fields, as the protocol requires.
     """
     if not isinstance(values, dict):
-        raise InvalidParamsError("params must be an object.")
+        raise InvalidParamsError("`params` must be an object.")
     try:
         params: M = ParseDict(values, model(), ignore_unknown_fields=True)
     except ParseError as problem:

@@ -184,7 +184,7 @@ class Operations:
                 session = None
             if session is None or session.agent_id != self.agent.id:
                 raise InvalidParamsError(
-                    "message.contextId isn't a session of this agent. Omit contextId to create a session."
+                    "`message.contextId` doesn't match a session of this agent. Omit it to create a session."
                 )
         self.headers.update(turn_headers(session_id))
         return session_id
@@ -193,7 +193,7 @@ class Operations:
         """Submits the answers in a message. Returns the turn and the IDs of the answered actions."""
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
-            raise InvalidParamsError("message.contextId isn't the task's context. Omit contextId.")
+            raise InvalidParamsError("`message.contextId` doesn't match the task. Omit it.")
         if turn.status in ENDED_STATUSES:
             raise UnsupportedOperationError(f"The task is already {turn.status}. Start a new task in the same context.")
         answers = answers_of(message)

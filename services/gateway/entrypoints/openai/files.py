@@ -61,7 +61,7 @@ class _FileForm(UploadStream):
         if name != "purpose":
             raise refuse(name[:100], f"{name[:100]!r} isn't supported.")
         if value not in _PURPOSES:
-            raise refuse("purpose", f"purpose must be one of {', '.join(_PURPOSES)}.", "invalid_value")
+            raise refuse("purpose", f"`purpose` must be one of {', '.join(_PURPOSES)}.", "invalid_value")
         self._purpose = value
 
 

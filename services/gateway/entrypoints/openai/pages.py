@@ -18,7 +18,7 @@ _LONGEST: Final = 200
 
 def _order(order: str) -> str:
     if order not in ("asc", "desc"):
-        raise refuse("order", "order must be asc or desc.", "invalid_value")
+        raise refuse("order", "`order` must be asc or desc.", "invalid_value")
     return order
 
 
@@ -67,4 +67,4 @@ def page_within(entries: Sequence[dict[str, Any]], cursor: ListQuery) -> Respons
 
 
 def unknown_cursor() -> ValidationFailed:
-    return refuse("after", "after must be the ID of an item in this list.", "invalid_value")
+    return refuse("after", "`after` must be the ID of an item in this list.", "invalid_value")

@@ -149,7 +149,7 @@ class CreateResponse(StrictModel):
     def check(self) -> None:
         """Raises ``ValidationFailed`` if fields contradict each other."""
         if self.conversation is not None and self.previous_response_id is not None:
-            raise refuse("conversation", "Send either conversation or previous_response_id, not both.", "conflict")
+            raise refuse("conversation", "Send either `conversation` or `previous_response_id`, not both.", "conflict")
         if self.store is False and self.background:
             raise refuse("background", "A background response must be stored. Set `store` to true.", "conflict")
         if self.store is False and self.conversation is not None:

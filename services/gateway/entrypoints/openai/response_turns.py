@@ -320,13 +320,15 @@ class ResponseTurns:
         for name, value in given.items():
             if value is not None and value != own[name]:
                 problem = refuse(
-                    f"options.{name}", "This can't change in a request that answers calls.", "unsupported_value"
+                    f"options.{name}",
+                    "Requests that answer calls can't change this field. Omit it.",
+                    "unsupported_value",
                 )
                 raise renamed(problem, NAMES)
         kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:
-                raise refuse(name, "This can't change in a request that answers calls.", "unsupported_value")
+                raise refuse(name, "Requests that answer calls can't change this field. Omit it.", "unsupported_value")
 
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None

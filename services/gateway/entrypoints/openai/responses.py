@@ -93,7 +93,7 @@ async def get_response(
     if query.include_obfuscation != "false":
         raise refuse("include_obfuscation", "include_obfuscation isn't supported.")
     if query.stream not in ("true", "false"):
-        raise refuse("stream", "stream must be true or false.", "invalid_value")
+        raise refuse("stream", "`stream` must be true or false.", "invalid_value")
     if query.stream == "true":
         given = query.starting_after
         starting_after = -1 if given is None else read_whole_number("starting_after", given, 0, 2**53, -1)

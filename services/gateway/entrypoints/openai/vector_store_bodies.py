@@ -92,7 +92,7 @@ class AttachFiles(StrictModel):
     def ids(self) -> list[str]:
         """Returns the IDs of the files. Raises ``ValidationFailed`` unless exactly one of the two lists is given."""
         if (self.file_ids is None) == (self.files is None):
-            raise refuse("file_ids", "Send either file_ids or files, not both.", "invalid_value")
+            raise refuse("file_ids", "Send either `file_ids` or `files`, not both.", "invalid_value")
         return list(dict.fromkeys(self.file_ids or [each.file_id for each in self.files or ()]))
 
 

@@ -73,7 +73,7 @@ async def put_secret(name: str, _: Writer, body: SecretValue, write: PlainWrite,
     "/{name}/",
     operation_id="secrets.delete",
     summary="Delete a secret",
-    description="Tool calls whose headers reference the secret will fail.",
+    description="Calls to tools whose headers reference the secret will fail.",
     status_code=204,
     responses={204: answer("The secret was deleted."), **errors(404)},
 )
