@@ -139,7 +139,10 @@ class CreateAgentBody(AgentConfiguration, AgentSettings):
 
 
 class UpdateAgentBody(StrictModel):
-    """The body of ``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes it."""
+    """The body of ``PATCH /agent/{id}/``. Omitted fields keep their values.
+
+    ``output_schema: null`` removes the output schema.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "shared with the company": {"is_shared": True},

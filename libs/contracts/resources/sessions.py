@@ -161,8 +161,8 @@ class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
 class SessionBeginning(WireModel):
     """The validated settings of a new session. ``messages`` precede the first turn.
 
-    Sessions that aren't ``listed`` don't appear in lists but can be read by ID. ``expires_after`` is the session's
-    lifetime in seconds. A session isn't deleted while one of its turns is queued or running.
+    If ``listed`` is false, the session doesn't appear in lists but can be read by ID. ``expires_after`` is the
+    session's lifetime in seconds. A session isn't deleted while one of its turns is queued or running.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -162,9 +162,9 @@ class TurnToolset(WireModel):
 
 
 class Turn(WireModel):
-    """A turn. ``reply`` is set if it completed, ``error`` if it failed, and ``required_actions`` while it's waiting.
+    """A turn, with its ``reply`` if the turn completed, or its ``error`` if it failed.
 
-    ``blocked_by`` is set while the turn is queued behind a waiting turn.
+    ``required_actions`` is set while the turn is waiting, and ``blocked_by`` while it's queued behind a waiting turn.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -112,7 +112,7 @@ class RotateWebhookBody(StrictModel):
 
 
 class Webhook(BaseModel):
-    """A webhook. If ``company_wide``, it also receives the events of all users' private sessions.
+    """A webhook. If ``company_wide`` is true, it also receives the events of all users' private sessions.
 
     ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """

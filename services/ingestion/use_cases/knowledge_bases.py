@@ -100,7 +100,7 @@ class KnowledgeBases:
         context: CommandContext,
         settings: IndexSettings | None,
     ) -> None:
-        """Changes a knowledge base. New content and settings apply from the next ingestion on.
+        """Changes a knowledge base. New content and settings take effect with the next ingestion.
 
         Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``.
         """

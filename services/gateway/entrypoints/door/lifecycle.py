@@ -1,4 +1,4 @@
-"""Ends requests that fail, that lose their client, or that are still running when the service stops."""
+"""Ends requests that fail, whose client disconnects, or that are still running when the service stops."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Computes chunks' vectors and terms in the parsing process, because this would block the service's event loop."""
+"""Computes chunks' vectors and terms in the parsing process, to keep the service's event loop responsive."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
