@@ -946,8 +946,8 @@ class ServiceStates(Model):
 class Session(Model):
     """A conversation, with a copy of its agent's configuration.
 
-    ``forked_from`` is the ID of the session that the history was copied from. ``metadata`` is set through the
-    conversations of the OpenAI API. It's omitted if it's empty.
+    ``forked_from`` is the ID of the session that the history was copied from. You can set ``metadata`` only
+    through the OpenAI-compatible Conversations API. It's omitted if empty.
     """
 
     session_id: str
@@ -1081,9 +1081,9 @@ class TopicLetters(Model):
 
 
 class Turn(Model):
-    """A turn. ``reply`` is set if it completed, ``error`` if it failed, and ``required_actions`` while it's waiting.
+    """A turn, with its ``reply`` if the turn completed, or its ``error`` if it failed.
 
-    ``blocked_by`` is set while the turn is queued behind a waiting turn.
+    ``required_actions`` is set while the turn is waiting, and ``blocked_by`` while it's queued behind a waiting turn.
     """
 
     turn_id: str
@@ -1304,7 +1304,7 @@ class ValidationReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. If ``company_wide``, it also receives the events of all users' private sessions.
+    """A webhook. If ``company_wide`` is true, it also receives the events of all users' private sessions.
 
     ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """
@@ -1376,7 +1376,7 @@ class BulkBody(TypedDict, total=False):
 class BulkParameters(TypedDict, total=False):
     """Parameters of a bulk operation: ``tags`` for ``update_tags``, ``status`` for ``change_status``.
 
-    ``tags`` replace all tags of the files.
+    ``tags`` replaces all of the files' tags.
     """
 
     tags: list[str] | None
@@ -1891,7 +1891,10 @@ class TurnOptions(TypedDict, total=False):
 
 
 class UpdateAgentBody(TypedDict, total=False):
-    """The body of ``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes it."""
+    """The body of ``PATCH /agent/{id}/``. Omitted fields keep their values.
+
+    ``output_schema: null`` removes the output schema.
+    """
 
     name: str | None
     agent_type: Literal["llm_agent", "react_agent"] | None

@@ -708,8 +708,8 @@ class Toolsets(Resource[R]):
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Create a toolset.
 
-        Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. A server's or document's
-        tools are fetched before the response, with a timeout of 20 s. Agents reference a tool as
+        Adds tools from an MCP server or an OpenAPI document, or tools that each send one HTTP request. A server's
+        or document's tools are fetched before the response, with a timeout of 20 s. Agents reference a tool as
         `<toolset>.<tool>`, or all tools as `<toolset>.*`. The JSON body can be up to 2 MB.
 
         Requires the scope `toolsets:write`.
@@ -822,8 +822,8 @@ class Secrets(Resource[R]):
         """Store a secret.
 
         Stores a secret, or replaces its value. Reference it in toolset headers as `${secret:NAME}`. The value is
-        stored encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and
-        begins with a letter.
+        stored encrypted and never returned; new calls use it. A name has 1 to 64 characters (letters, digits, `_`
+        or `-`) and starts with a letter.
 
         Requires the scope `secrets:write`.
         """
@@ -833,7 +833,7 @@ class Secrets(Resource[R]):
     def delete(self, name: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a secret.
 
-        Tool calls whose headers reference the secret will fail.
+        Calls to tools whose headers reference the secret will fail.
 
         Requires the scope `secrets:write`.
         """
