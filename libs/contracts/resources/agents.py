@@ -145,8 +145,9 @@ class UpdateAgentBody(StrictModel):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "shared with the company": {"is_shared": True},
+        "a new name": {"name": "Harbour desk"},
         "new instructions": {"system_prompt": "You answer in one sentence."},
+        "shared with the company": {"is_shared": True},
     }
 
     name: Name | None = None
