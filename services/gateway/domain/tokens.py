@@ -32,7 +32,10 @@ class JwtTokens:
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:
-            raise AuthenticationFailed("Invalid bearer token. Request a new one.") from problem
+            raise AuthenticationFailed(
+                "Invalid credential: it isn't an API key or token of this service."
+                " Send a key that starts with aes_, or request a new token."
+            ) from problem
         return TokenGrant(
             key_id=claims["kid"],
             scopes=frozenset(claims["scopes"]),

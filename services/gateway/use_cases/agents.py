@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 from pydantic import TypeAdapter
 
-from libs.contracts.errors import ErrorDetail, InvalidRequest, NotFound, ValidationFailed
+from libs.contracts.errors import ErrorDetail, InvalidRequest, NotFound, ServiceError, ValidationFailed
 from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
 from libs.contracts.resources.agents import Agent
@@ -70,7 +70,7 @@ class Agents:
             if "agent_key" in wanted:
                 raise
             # The provider is unknown or not configured.
-            raise NotFound(problem.message, details=[_unknown(model)]) from None
+            raise _unusable(model, problem) from None
 
     async def normalized(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
         """Normalizes a complete configuration, or a stored agent's ID or key. Raises the registry's errors."""
@@ -122,6 +122,14 @@ def _unknown(model: str) -> ErrorDetail:
     return ErrorDetail(
         loc=["model"], type="model_not_found", message=f"the model {model[:_LONGEST_NAME]!r} doesn't exist"
     )
+
+
+def _unusable(model: str, problem: ServiceError) -> NotFound:
+    """Converts the registry's finding about a plain model. The caller didn't send the field that it's about."""
+    finding, unknown = next(iter(problem.details or ()), None), _unknown(model)
+    if finding is None:
+        return NotFound(problem.message, details=[unknown])
+    return NotFound(f"{finding.message}.", details=[unknown.model_copy(update={"hint": finding.hint})])
 
 
 def _agent_id(beginning: SessionBeginning) -> str:

@@ -71,13 +71,17 @@ class Unfinished:
         return self.status == "waiting" or self.blocked_by is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SubmittedTurn:
-    """A turn whose command has been sent. Call exactly one of ``finish``, ``accepted`` and ``follow``."""
+    """A turn whose command has been sent. Call exactly one of ``finish``, ``accepted`` and ``follow``.
+
+    ``has_failed``: whether ``finish`` raised the error of a failed turn, and not of a refused one.
+    """
 
     replies: Replies
     session_id: str
     reader: EventReader
+    has_failed: bool = False
 
     @property
     def command_id(self) -> str:
@@ -99,6 +103,7 @@ class SubmittedTurn:
         while True:
             if received is not None:
                 if self.replies.ends(received):
+                    self.has_failed = received.envelope.type == TurnFailed.TYPE
                     raise_failure(received)
                     return received
                 if received.envelope.type == TurnActionRequired.TYPE:

@@ -123,11 +123,15 @@ async def test_a_model_is_an_agent_or_that_of_a_provider(public: Gateway, client
         with pytest.raises(openai.NotFoundError) as problem:
             await create(client, model=unknown)
         assert (problem.value.code, problem.value.param) == ("model_not_found", "model")
-    findings = [{"loc": ["llm_config", "model"], "type": "unknown_provider", "message": "no such provider"}]
-    invalid = {"error": {"type": "validation_error", "message": "no such provider", "details": findings}}
+    finding = {"loc": ["llm_config", "model"], "type": "unknown_provider", "message": "No such provider"}
+    finding["hint"] = "use builtin"
+    message = "llm_config.model: No such provider"
+    invalid = {"error": {"type": "validation_error", "message": message, "details": [finding]}}
     public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (422, invalid)
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.NotFoundError) as problem:
         await create(client, model="nothing:else")
+    assert isinstance(problem.value.body, dict)
+    assert problem.value.body["message"] == "No such provider. Use builtin."
 
 
 async def test_an_agent_is_asked_for_once_until_it_changes(public: Gateway, client: AsyncOpenAI) -> None:
@@ -475,6 +479,30 @@ async def test_a_conversation_that_is_too_long_is_refused(public: Gateway, clien
         await _read(await create(client, stream=stream))
     assert command_of(public).request.whole_history is True
     assert (problem.value.code, problem.value.param) == ("context_length_exceeded", "messages")
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"), [("/chat/completions", {"messages": HELLO}), ("/responses", {"input": "Hi"})]
+)
+@pytest.mark.parametrize("kind", [ErrorKind.MODEL, ErrorKind.RATE_LIMIT, ErrorKind.TIMEOUT])
+async def test_a_failed_turn_names_itself_and_is_not_run_again(
+    public: Gateway, client: AsyncOpenAI, path: str, asked: dict[str, Any], kind: ErrorKind
+) -> None:
+    failure = ErrorInfo(type=kind, message="The provider refused the call.")
+    public.bus.upstream = lambda sent: [started(sent), TurnFailed(**ids(sent), error=failure)]
+    retrying = client.with_options(max_retries=2)
+    with pytest.raises(openai.APIStatusError, match="The provider refused the call") as problem:
+        await retrying.post(path, body={"model": "support", **asked}, cast_to=object)
+    headers, [sent] = problem.value.response.headers, public.bus.sent
+    assert headers.get_list("x-should-retry") == ["false"]
+    assert {"session_id": headers["x-session-id"], "turn_id": headers["x-turn-id"]} == ids(sent)
+
+
+async def test_a_turn_that_was_refused_may_be_sent_again(public: Gateway, client: AsyncOpenAI) -> None:
+    public.bus.upstream = lambda _: [rejected(ErrorKind.RATE_LIMIT, "Not now.")]
+    with pytest.raises(openai.RateLimitError) as problem:
+        await create(client)
+    assert {"x-should-retry", "x-turn-id"}.isdisjoint(problem.value.response.headers)
 
 
 async def test_a_stream_that_fails_ends_with_the_error(public: Gateway, client: AsyncOpenAI) -> None:

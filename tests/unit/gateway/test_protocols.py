@@ -7,14 +7,14 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from libs.contracts.errors import Conflict, ErrorKind, ServiceError
+from libs.contracts.errors import Conflict, ErrorKind, ServiceError, invalid_field
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
 from libs.contracts.resources.sessions import CreateSession, SessionCreated
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.door.lifecycle import RequestLifecycleMiddleware
-from services.gateway.entrypoints.openai.conventions import SHAPE
+from services.gateway.entrypoints.openai.conventions import SHAPE, error_fields
 from services.gateway.use_cases.sessions import Sessions, named_session_id
 from tests.support.gateway import Gateway, Sent, rejected
 from tests.support.public_agents import stored_agent
@@ -56,6 +56,22 @@ async def test_errors_have_the_shape_of_the_protocol(openai: httpx.AsyncClient) 
     assert (await openai.get("/openai/v1/nothing")).json()["error"]["code"] == "not_found"
     wrong_method = await openai.post("/openai/v1/models")
     assert (wrong_method.status_code, wrong_method.headers["allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize(
+    ("hint", "message"),
+    [
+        (None, "n must be 1."),
+        ("n=1", "n must be 1."),
+        ("remove it", "n must be 1. Remove it."),
+        ("did you mean 'm'?", "n must be 1. Did you mean 'm'?"),
+        ("'m' is allowed", "n must be 1. 'm' is allowed."),
+    ],
+)
+def test_a_message_ends_with_the_hint(hint: str | None, message: str) -> None:
+    problem = invalid_field(["n"], "must be 1", hint=hint)
+    info = problem.info().model_copy(update={"message": "n must be 1."})
+    assert error_fields(info)["message"] == message
 
 
 def write_of(public: Gateway) -> Write:

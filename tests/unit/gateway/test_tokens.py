@@ -118,6 +118,12 @@ async def test_what_is_no_token_is_refused(public: Gateway) -> None:
         assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
 
 
+async def test_a_key_of_another_service_is_said_to_be_one(public: Gateway) -> None:
+    public.client.headers.pop("x-api-key")
+    refused = await public.client.get("/me/", headers={"Authorization": "Bearer sk-proj-abc"})
+    assert "it isn't an API key or token of this service" in error_of(refused)["message"]
+
+
 async def test_tokens_keep_within_their_scopes_and_the_keys_rate_limit(public: Gateway) -> None:
     secret, key = public.keys.issue(scopes=frozenset({"artifacts:read"}), rate_limit=4)
     token = (await make(public, secret)).json()["access_token"]

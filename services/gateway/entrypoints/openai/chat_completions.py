@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.errors import InvalidRequest, TimedOut, ValidationFailed
+from libs.contracts.errors import InvalidRequest, ServiceError, TimedOut, ValidationFailed
 from libs.contracts.identity import Scope
 from libs.contracts.replies import ExecuteReply
 from services.gateway.domain.accounts import Principal
@@ -21,7 +21,7 @@ from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
 from services.gateway.entrypoints.openai.chat_requests import NAMES, chat_turn
-from services.gateway.entrypoints.openai.conventions import PREFIX, renamed
+from services.gateway.entrypoints.openai.conventions import PREFIX, renamed, turn_error
 from services.gateway.use_cases.turns import SubmittedTurn, Unfinished
 
 router: Final = protocol_router(f"{PREFIX}/chat/completions")
@@ -42,25 +42,32 @@ async def create_chat_completion(
         options = turn.request.options
         whole = options is not None and options.output_schema is not None
         return await door.streams.respond(request, _chunks(submitting, body, whole, headers), caller, headers)
-    return await _complete(submitting, body)
+    return await _complete(request, submitting, body)
 
 
-async def _complete(submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody) -> Response:
+async def _complete(
+    request: Request, submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody
+) -> Response:
     async with submitting as submitted:
+        headers = turn_headers(submitted.session_id, submitted.command_id)
         try:
             end = await submitted.finish(MAX_WAIT)
-        except (InvalidRequest, ValidationFailed) as problem:
-            raise renamed(problem, NAMES) from None
+        except ServiceError as problem:
+            shown = renamed(problem, NAMES) if isinstance(problem, InvalidRequest | ValidationFailed) else problem
+            if submitted.has_failed:
+                return turn_error(request, shown, headers)
+            raise shown from None
         if not isinstance(end, Unfinished):
-            response = json_answer(completion(body.model, ExecuteReply.model_validate_json(end.payload)))
-            response.headers.update(turn_headers(submitted.session_id, submitted.command_id))
-            return response
+            reply = ExecuteReply.model_validate_json(end.payload)
+            return json_answer(completion(body.model, reply), headers=headers)
         if end.status == "waiting":
-            raise needs_approval(submitted.session_id, submitted.command_id, end.required_actions)
-        raise TimedOut(
+            waiting = needs_approval(submitted.session_id, submitted.command_id, end.required_actions)
+            return turn_error(request, waiting, headers)
+        late = TimedOut(
             f"Turn {submitted.command_id} of session {submitted.session_id} is taking too long."
             " The turn continues in the background."
         )
+        return turn_error(request, late, headers)
 
 
 async def _chunks(

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import orjson
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -11,7 +13,7 @@ from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceErro
 from libs.contracts.identifiers import creation_time
 from libs.tracing import current_correlation_id
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.errors import ErrorShape
+from services.gateway.entrypoints.door.errors import ErrorShape, refusal
 
 P = TypeVar("P", bound=ServiceError)
 PREFIX: Final = "/openai/v1"
@@ -27,6 +29,7 @@ _TYPES: Final = {
     ErrorKind.TIMEOUT: "server_error",
 }
 _NEVER_REPEATED: Final = (409, 504)
+_SHOULD_RETRY: Final = "x-should-retry"
 _CODES: Final = {
     ErrorKind.AUTHENTICATION: "invalid_api_key",
     ErrorKind.NOT_FOUND: "not_found",
@@ -35,14 +38,23 @@ _CODES: Final = {
 
 
 def error_fields(info: ErrorInfo) -> dict[str, Any]:
-    """Returns OpenAI's error object. ``param`` and ``code`` come from the error's first detail."""
+    """Returns OpenAI's error object. ``param``, ``code`` and the hint come from the error's first detail."""
     finding = info.details[0] if info.details else None
     return {
-        "message": info.message,
+        "message": info.message if finding is None else _with_hint(info.message, finding.hint),
         "type": _TYPES.get(info.type, "invalid_request_error"),
         "param": ".".join(map(str, finding.loc)) or None if finding is not None else None,
         "code": finding.type if finding is not None else _CODES.get(info.type, str(info.type)),
     }
+
+
+def _with_hint(message: str, hint: str | None) -> str:
+    """Appends the hint as a sentence. A single word is only an example of a value, such as ``limit=20``."""
+    if hint is None or " " not in hint:
+        return message
+    first, _, rest = hint.partition(" ")
+    sentence = f"{first.capitalize() if first.isalpha() and first.islower() else first} {rest}"
+    return f"{message.rstrip('.')}. {sentence}{'' if sentence[-1] in '.?!' else '.'}"
 
 
 def _body(info: ErrorInfo) -> bytes:
@@ -60,6 +72,17 @@ SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
 def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
     """Returns the error for an invalid or unsupported field."""
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
+
+
+def turn_error(request: Request, problem: ServiceError, headers: Mapping[str, str]) -> Response:
+    """Returns the response to an error of an accepted turn, with the turn's headers.
+
+    OpenAI's clients must not retry it: the runtime has already retried what may succeed, and another turn would call
+    the same tools again.
+    """
+    response = refusal(problem, SHAPE, request)
+    response.headers.update({**headers, _SHOULD_RETRY: "false"})
+    return response
 
 
 def renamed(problem: P, names: Mapping[str, str]) -> P:
@@ -105,7 +128,7 @@ class ClientHeadersMiddleware:
                 request_id = (current_correlation_id() or "").encode("latin-1")
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
                 if message["status"] in _NEVER_REPEATED:
-                    message["headers"].append((b"x-should-retry", b"false"))
+                    MutableHeaders(raw=message["headers"])[_SHOULD_RETRY] = "false"
             await send(message)
 
         await self._app(scope, receive, named)

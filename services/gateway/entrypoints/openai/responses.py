@@ -20,7 +20,7 @@ from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import QueryModel, read_whole_number
 from services.gateway.entrypoints.door.streams import render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
-from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse
+from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse, turn_error
 from services.gateway.entrypoints.openai.pages import Cursor, page_within
 from services.gateway.entrypoints.openai.response_builder import after
 from services.gateway.entrypoints.openai.response_items import Json, history_items
@@ -50,7 +50,7 @@ async def create_response(
     response = await _outcome(events, begun, wait=not body.background)
     error = begun.error()
     if error is not None and not body.background:
-        raise error
+        return turn_error(request, error, begun.headers)
     return _answer(response, begun.headers)
 
 
