@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, call_of, failures_explained, show, show_table
+from cli.terminal import Json, call_of, failures_explained, local_time, show, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def list_open(
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         # The service's error lists the valid kinds.
         found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
-    rows = [(each.action_id, each.kind, _moment(each.expires_at), _call(each)) for each in found]
+    rows = [(each.action_id, each.kind, local_time(each.expires_at), _call(each)) for each in found]
     show_table(json_output, {"actions": found}, ("id", "kind", "expires", "call"), rows)
 
 
@@ -114,7 +113,3 @@ def _find(client: Client, action_id: str) -> OpenAction:
 def _call(action: OpenAction) -> str:
     text = call_of(action)
     return text if len(text) <= _WIDEST_CALL else text[:_WIDEST_CALL] + "…"
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment.astimezone():%Y-%m-%d %H:%M}"

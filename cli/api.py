@@ -16,7 +16,7 @@ _ADDRESS = "Check the address. For the embedded stack, run: ./aes status"
 _REMEDIES = {
     "invalid_request_error": "Fix the value named above and try again.",
     "validation_error": "Fix the value named above and try again.",
-    "authentication_error": "Check --api-key or AES_API_KEY. The default is the key printed by `./aes up`.",
+    "authentication_error": "Check --api-key or AES_API_KEY. To replace an expired default key, run ./aes up.",
     "permission_error": "Use a key that has the required scope. GET /api/v1/me/ lists your key's scopes.",
     "not_found_error": "Check the address and the IDs.",
     "rate_limit_error": "Wait a moment and try again.",

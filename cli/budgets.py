@@ -10,7 +10,7 @@ import typer
 
 from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, failures_explained, show, show_table
+from cli.terminal import Json, failures_explained, local_time, show, show_table
 
 if TYPE_CHECKING:
     from aes_client import Client
@@ -30,7 +30,7 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
     """List the company's budgets and their usage."""
     with _client(json_output, base_url, api_key) as client:
         found = list(client.budgets.list())
-    rows = [(each.id, _whose(each), each.period, _use(each), _day(each)) for each in found]
+    rows = [(each.id, _whose(each), each.period, _use(each), local_time(each.renews_at)) for each in found]
     show_table(json_output, {"budgets": found}, ("id", "of", "period", "used", "renews"), rows)
 
 
@@ -103,7 +103,3 @@ def _use(budget: Budget) -> str:
     if budget.cost is not None:
         return f"{budget.used.cost} of {budget.cost}"
     return f"{budget.used.tokens:,} of {budget.tokens:,} tokens"
-
-
-def _day(budget: Budget) -> str:
-    return "" if budget.renews_at is None else f"{budget.renews_at.astimezone():%Y-%m-%d %H:%M}"

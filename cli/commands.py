@@ -7,6 +7,9 @@ from typing import Any, NoReturn
 from typer import Context
 from typer.core import TyperGroup
 
+# `bogus` and `logs` have a similarity of 0.67, swapped letters as in `lgos` 0.75.
+_LIKENESS = 0.7
+
 
 class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -16,6 +19,6 @@ class Commands(TyperGroup):
 
 
 def fail_unknown(ctx: Context, name: str, known: Iterable[str]) -> NoReturn:
-    similar = " or ".join(get_close_matches(name, list(known)))
+    similar = " or ".join(f"'{each}'" for each in get_close_matches(name, list(known), cutoff=_LIKENESS))
     hint = f" Did you mean {similar}?" if similar else ""
     ctx.fail(f"Unknown command {name!r}.{hint}")

@@ -9,9 +9,11 @@ import typer
 
 from cli.administration import Company, DatabaseUrl, as_json, run
 from cli.commands import Commands
-from cli.terminal import Json, failures_explained, note, print_json, show, show_table
+from cli.terminal import Json, failures_explained, local_time, note, print_json, show, show_table
+from deploy.local.credentials import known_key
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
+from deploy.local.home import Home
 from libs.contracts.errors import NotFound
 from libs.contracts.resources.keys import LONGEST_GRACE_SECONDS, SHORTEST_GRACE_SECONDS
 from services.gateway.administration import Administration
@@ -103,7 +105,7 @@ def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Js
     """List a company's keys, including expired and revoked ones."""
     found = run(lambda gateway: gateway.keys(company), database_url, json_output)
     now = datetime.now(UTC)
-    rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]
+    rows = [(key.id, key.prefix, key.name, _state(key, now), local_time(key.expires_at), key.user_id) for key in found]
     document = {"api_keys": [as_json(key) for key in found]}
     show_table(json_output, document, ("id", "prefix", "name", "state", "expires", "user"), rows)
 
@@ -129,9 +131,14 @@ def rotate(
     """Replace a key with a new one. Both keys are valid for a grace period."""
     expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
     grace_seconds = parse_grace(grace)
+    home = Home.from_environment()
 
     async def replace(gateway: Administration) -> tuple[IssuedKey, ApiKey]:
+        known = known_key(home)
+        development = await gateway.valid_key(known) if known is not None else None
         issued = await gateway.rotate_key(key_id, grace_seconds=grace_seconds, expires_at=expires_at)
+        if development is not None and development.id == key_id:
+            write_atomically(home.development_key_file, issued.secret + "\n", mode=0o600)
         return issued, await gateway.key(key_id)
 
     issued, old = run(replace, database_url, json_output)

@@ -43,17 +43,18 @@ def show_table(as_json: bool, document: Any, headings: Sequence[str], rows: Iter
     if as_json:
         print_json(document)
     else:
-        print_table(headings, rows)
+        # A list's document has one field, such as `api_keys`.
+        print_table(headings, rows, next(iter(document)).replace("_", " ").replace("api", "API"))
 
 
 def note(text: str = "") -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], what: str = "rows") -> None:
     """Prints a table on stdout, or a block of lines per row if the table is wider than the terminal or COLUMNS.
 
-    For an empty table, prints a note on stderr.
+    For an empty table, prints on stderr that no ``what`` were found.
     """
     from rich.console import Console
     from rich.table import Column, Table
@@ -62,7 +63,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     console = Console(highlight=False)
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     if not cells:
-        note("None found.")
+        note(f"No {what} found.")
         return
     table = Table(*(Column(heading, no_wrap=True) for heading in headings), box=None, padding=(0, 2, 0, 0))
     table.header_style, table.show_header = "dim", any(headings)
@@ -77,6 +78,10 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for number, row in enumerate(cells):
         lines = [f"{heading:<{widest}}  {cell}" for heading, cell in zip(headings, row, strict=True) if cell]
         console.print(Text("\n".join([*([""] if number else []), *lines])), soft_wrap=True)
+
+
+def local_time(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
 def emphasise(text: str, code: int) -> str:

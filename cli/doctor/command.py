@@ -4,7 +4,7 @@ import asyncio
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from cli.doctor.bus import bus_checks
@@ -59,7 +59,7 @@ def checks_of(installation: Installation) -> list[Check]:
 def _show(title: str, findings: list[Finding]) -> None:
     console = Console(highlight=False)
     console.print(Text(title, "bold"))
-    table = Table(box=None, show_header=False, padding=(0, 1))
+    table = Table("", "", Column(overflow="fold"), box=None, show_header=False, padding=(0, 1))
     for finding in findings:
         sign, style = _SIGNS[finding.level]
         table.add_row(Text(sign, style), Text(finding.check), Text(finding.detail, "dim" if style == "green" else ""))

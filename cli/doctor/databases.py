@@ -91,7 +91,8 @@ async def _secrets(connection: Connection, table: SecretTable, secrets_key: str)
     if old:
         remedy = "Run ./aes secrets rotate before you remove keys."
         return warning(check, f"not encrypted with the first key yet: {old} of {sum(found.values())}", remedy)
-    return ok(check, f"encrypted with the first key: {sum(found.values())}")
+    total = sum(found.values())
+    return ok(check, f"all {total} encrypted with the first key" if total else "none stored")
 
 
 async def _failures(service: str, connection: Connection) -> Finding:
@@ -112,4 +113,4 @@ async def _failures(service: str, connection: Connection) -> Finding:
 async def _clock(service: str, connection: Connection) -> Finding:
     before = time.time()
     theirs = await fetch_value(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
-    return compare_clocks(f"clock of {service}'s database", float(theirs), before, time.time())
+    return compare_clocks(f"clock of the {service} database", float(theirs), before, time.time())

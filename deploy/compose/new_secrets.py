@@ -1,6 +1,6 @@
 """Prints .env.example with generated secrets.
 
-python3 deploy/compose/new_secrets.py > .env
+(set -o noclobber; umask 077; python3 deploy/compose/new_secrets.py > .env)
 """
 
 import base64

@@ -3,9 +3,9 @@
     python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
     kubectl apply -f secrets.yaml
 
-Passwords are generated unless these variables are set: <SERVICE>_PASSWORD for a PostgreSQL role, and <SERVICE>_OBJECTS
-as the ACCESS:SECRET of an S3 account. Needs only Python. Keep the file: a second run generates other keys, which can't
-decrypt stored secrets.
+Passwords are generated, and listed on stderr, unless these variables are set: <SERVICE>_PASSWORD for a PostgreSQL role,
+and <SERVICE>_OBJECTS as the ACCESS:SECRET of an S3 account. Needs only Python. Keep the file: a second run generates
+other keys, which can't decrypt stored secrets.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ import base64
 import json
 import os
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 _SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
 _WITH_OBJECTS = ("ingestion", "artifacts")
+_VARIABLES = (
+    *(f"{service.upper()}_PASSWORD" for service in _SERVICES),
+    *(f"{service.upper()}_OBJECTS" for service in _WITH_OBJECTS),
+)
 _KAFKA_USERS = (*_SERVICES, "operator")
 _LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -28,6 +33,12 @@ _LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     items = manifests(options, os.environ)
+    if missing := [name for name in _VARIABLES if not os.environ.get(name)]:
+        print(
+            f"Generated values for these unset variables: {', '.join(missing)}. "
+            "Create the roles and S3 accounts with them, or set the variables and run this again.",
+            file=sys.stderr,
+        )
     print(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
 
 

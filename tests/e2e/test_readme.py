@@ -57,7 +57,7 @@ def test_the_quickstart_with_curl(stack: RunningStack) -> None:
     for promised in (
         '"company_name":"Development"',
         '"valid":false',
-        "did you mean react_agent?",
+        "did you mean 'react_agent'?",
         '"status":"active"',
         "= 826",
         '"name":"best.md"',

@@ -1,8 +1,8 @@
-"""Builds substitutes for images that can't be pulled: ``python -m deploy.images.fallback_images [NAME …] [--replace]``.
+"""Builds substitutes for images that can't be pulled: `python -m deploy.images.fallback_images [NAME …] [--replace]`.
 
 The images have the names in the Dockerfile and docker-compose.yml, and contain the same programs as the originals. The
 build requires the project's environment, root (for debootstrap), a Docker engine, and Go. Existing images are kept,
-unless ``--replace`` is given.
+unless `--replace` is given.
 """
 
 import argparse

@@ -8,7 +8,7 @@ from typing import Final
 from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.configuration import knowledge_base_id
 from services.registry.domain.findings import Finding, error, warning
-from services.registry.domain.hints import Loc, near
+from services.registry.domain.hints import Loc, did_you_mean_any, near
 from services.registry.domain.json_schemas import object_schema_errors, schema_errors
 from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 
@@ -62,7 +62,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
     if not provider_name or not name:
         listed = [known for each in providers.values() for known in each.models]
         exact = [known for known in listed if known.partition(":")[2] == model]
-        hint = f"did you mean {' or '.join(exact)}?" if exact else near(model, listed)
+        hint = did_you_mean_any(exact) if exact else near(model, listed)
         hint = hint or "for example builtin:extractive or openai:gpt-4o-mini"
         yield error(_MODEL, "model_form", "A model has the form provider:name", hint)
     elif provider is None:
@@ -215,6 +215,6 @@ def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
 def _meant(tool: str, toolsets: ToolNames) -> str | None:
     """Returns a suggestion if the name is a toolset's name, or a tool's name without its toolset."""
     if tool in toolsets:
-        return f"did you mean {tool}.*?"
+        return did_you_mean_any([f"{tool}.*"])
     owners = [f"{toolset}.{tool}" for toolset, tools in toolsets.items() if tool in tools]
-    return f"did you mean {' or '.join(owners)}?" if owners else None
+    return did_you_mean_any(owners) if owners else None

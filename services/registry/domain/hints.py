@@ -62,7 +62,7 @@ Loc = tuple[str | int, ...]
 
 
 def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float = 0.5) -> str | None:
-    """Returns ``did you mean …?`` with the known names that are most similar to the word, or None.
+    """Returns ``did you mean '…'?`` with the known names that are most similar to the word, or None.
 
     ``likeness`` is the minimum similarity, from 0 to 1. ``prefix`` is prepended to each name.
     """
@@ -72,7 +72,11 @@ def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float =
         return None
     ratios = [difflib.SequenceMatcher(None, name, word.casefold()).ratio() for name in close]
     best = [by_folded[name] for name, ratio in zip(close, ratios, strict=True) if ratios[0] - ratio < _CLOSE_CALL]
-    return f"did you mean {' or '.join(prefix + name for name in best)}?"
+    return did_you_mean_any(prefix + name for name in best)
+
+
+def did_you_mean_any(names: Iterable[str]) -> str:
+    return f"did you mean {' or '.join(map(repr, names))}?"
 
 
 def hint_for(

@@ -43,6 +43,7 @@ from services.timeline.domain.webhooks import (
     WriterRevoked,
 )
 
+_URL_FORM_HINT: Final = "use a URL such as https://example.com/hook"
 _REFUSED_URL_HINT: Final = "use a public http(s) address, or ask an operator to allow this one in AES_OUTBOUND_NETWORKS"
 
 
@@ -246,7 +247,8 @@ class Webhooks:
     async def _check_url(self, url: str) -> None:
         problem = await self.client.refusal(url)
         if problem is not None:
-            raise invalid_field(["url"], problem, kind="url_refused", hint=_REFUSED_URL_HINT)
+            hint = _REFUSED_URL_HINT if url.lower().startswith(("http://", "https://")) else _URL_FORM_HINT
+            raise invalid_field(["url"], problem, kind="url_refused", hint=hint)
 
 
 def _emit_disabled(transaction: Transaction, webhook: Webhook, reason: DisabledReason) -> None:

@@ -71,6 +71,20 @@ def test_what_the_environment_has_is_taken(capsys: pytest.CaptureFixture[str], m
     assert secrets["ingestion-objects"]["url"] == "s3://ACCESS:SE%2FCRET@s3.example.com/ingestion"
 
 
+def test_generated_accounts_are_listed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for service in ("GATEWAY", "REGISTRY", "RUNTIME", "INGESTION", "ARTIFACTS", "TIMELINE"):
+        monkeypatch.setenv(f"{service}_PASSWORD", "given")
+    monkeypatch.setenv("INGESTION_OBJECTS", "ACCESS:SECRET")
+    monkeypatch.delenv("ARTIFACTS_OBJECTS", raising=False)
+
+    main(_ADDRESSES)
+    assert "unset variables: ARTIFACTS_OBJECTS." in capsys.readouterr().err
+
+    monkeypatch.setenv("ARTIFACTS_OBJECTS", "ACCESS:SECRET")
+    main(_ADDRESSES)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_provider_without_a_key_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 

@@ -19,7 +19,7 @@ def test_an_agent_is_made_and_changed(open_page: Open, http: httpx.Client) -> No
     text = page.get_by_label("Configuration (YAML)")
     text.fill(f"name: {name}\nagent_type: llm\nllm_config:\n  temperature: 9\n")
     errors = page.get_by_role("alert").get_by_role("listitem")
-    expect(errors.filter(has_text="agent_type")).to_contain_text("did you mean llm_agent?")
+    expect(errors.filter(has_text="agent_type")).to_contain_text("did you mean 'llm_agent'?")
     expect(errors.filter(has_text="llm_config.temperature")).to_contain_text("line 4")
     expect(text).to_have_attribute("aria-invalid", "true")
     text.fill(f"name: {name}\nagent_type: [")

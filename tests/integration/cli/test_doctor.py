@@ -55,7 +55,7 @@ def test_what_is_missing_is_found_and_then_put_right(
     }
     assert found["topics"]["remedy"] == "Run: ./aes topics create"
     assert found["migrations of ingestion"]["remedy"] == "Run: python -m services.ingestion migrate"
-    assert {found[name]["state"] for name in ("clock of kafka", "clock of ingestion's database")} == {"ok"}
+    assert {found[name]["state"] for name in ("clock of kafka", "clock of the ingestion database")} == {"ok"}
 
     asyncio.run(create_topics(kafka, topic_prefix))
     migrate(database, MIGRATIONS)

@@ -59,6 +59,21 @@ def test_a_rotation_says_how_long_the_old_key_works(database_url: str) -> None:
     assert f"The old key works until {ends:%Y-%m-%d %H:%M:%S} UTC." in rotated.stderr
 
 
+def test_a_rotated_development_key_is_saved(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AES_HOME", str(tmp_path))
+    saved = tmp_path / "development-key"
+    aes(database_url, "keys", "first", "--company", "Development", "--user", "developer", str(saved))
+    first = saved.read_text()
+    other = aes(database_url, "keys", "create", "--company", "Development", "--user", "developer")
+    aes(database_url, "keys", "rotate", other["id"])
+    assert saved.read_text() == first
+    key = aes(database_url, "keys", "list", "--company", "Development")["api_keys"][-1]
+    rotated = aes(database_url, "keys", "rotate", key["id"])
+    assert saved.read_text() == rotated["secret"] + "\n"
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+    assert rotated["expires_at"] is None
+
+
 def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     first = ("keys", "first", "--company", "Acme", "--user", "ada", str(file))

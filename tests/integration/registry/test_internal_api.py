@@ -93,7 +93,7 @@ async def test_validation_without_the_runtime_still_checks_the_form(registry: Re
     assert (sound.status_code, sound.json()["valid"]) == (200, True)
     assert [warning["type"] for warning in sound.json()["warnings"]] == ["not_checked"]
     assert broken.json()["valid"] is False
-    assert broken.json()["errors"][0]["hint"] == "did you mean llm_agent?"
+    assert broken.json()["errors"][0]["hint"] == "did you mean 'llm_agent'?"
     assert (nothing.status_code, nothing.json()["error"]["type"]) == (422, "validation_error")
 
 

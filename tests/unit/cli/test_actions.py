@@ -130,7 +130,7 @@ def test_an_answer_of_the_other_kind_is_refused_with_the_right_command(
 def test_without_open_actions_a_word_says_so(service: Service) -> None:
     service.open = 0
     shown = run("list")
-    assert (shown.code, shown.out, shown.told.strip()) == (0, "", "None found.")
+    assert (shown.code, shown.out, shown.told.strip()) == (0, "", "No actions found.")
     assert json.loads(run("list", "--json").out) == {"actions": []}
 
 

@@ -23,7 +23,7 @@ from deploy.local.state import ProcessState, StackState
 from tests.unit.cli.service import document, serve
 
 
-@pytest.mark.parametrize(("given", "hint"), [("statsu", "Did you mean status"), ("frobnicate", "aes --help")])
+@pytest.mark.parametrize(("given", "hint"), [("statsu", "Did you mean 'status'?"), ("frobnicate", "aes --help")])
 def test_an_unknown_command_is_answered_with_a_similar_one(given: str, hint: str) -> None:
     refused = CliRunner().invoke(app, [given], prog_name="aes")
     assert refused.exit_code == 2
@@ -41,7 +41,11 @@ def test_a_group_answers_an_unknown_command_as_well(group: str) -> None:
 def test_every_group_of_commands_is_one_of_those() -> None:
     assert {type(entry.load()) for entry in COMMANDS.values()} == {Commands, TyperCommand}
     similar = CliRunner().invoke(app, ["actions", "aprove"], prog_name="aes")
-    assert "Did you mean approve?" in similar.output
+    assert "Did you mean 'approve'?" in similar.output
+
+
+def test_a_command_that_only_shares_letters_is_not_suggested() -> None:
+    assert "Did you mean" not in CliRunner().invoke(app, ["bogus"], prog_name="aes").output
 
 
 def test_the_help_of_the_tests_is_that_of_the_command() -> None:

@@ -127,6 +127,12 @@ async def test_a_new_key_works_and_its_secret_is_shown_once(public: Gateway) -> 
     assert secret not in listed.text
 
 
+async def test_the_scope_that_was_meant_is_suggested(public: Gateway) -> None:
+    [detail] = error_of(await make(public, scopes=["usage:reed"]))["details"]
+    assert (detail["loc"], detail["message"]) == (["scopes", 0], "unknown scope")
+    assert detail["hint"] == "did you mean 'usage:read'?"
+
+
 async def test_a_key_cannot_have_scopes_that_its_maker_lacks(public: Gateway) -> None:
     secret, _ = public.keys.issue(scopes=frozenset({"keys:write", "agents:read"}))
     refused = await make(public, secret, scopes=["agents:read", "agents:write"])

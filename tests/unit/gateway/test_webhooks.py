@@ -166,6 +166,14 @@ async def test_the_event_type_that_was_meant_is_suggested(public: Gateway) -> No
     assert (detail["loc"], detail["hint"]) == (["event_types", 1], "did you mean 'turn.completed'?")
 
 
+@pytest.mark.parametrize(("url", "advice"), [("127.0.0.1:9556", "https://"), ("http://127.0.0.1:9556", "OUTBOUND")])
+async def test_the_hint_for_a_url_fits_its_form(public: Gateway, url: str, advice: str) -> None:
+    public.endpoints.refused[url] = "this can't be called"
+    [detail] = error_of(await make(public, url=url))["details"]
+    assert (detail["loc"], detail["message"]) == (["url"], "this can't be called")
+    assert advice in detail["hint"]
+
+
 async def test_deliveries_are_listed_and_begun_again(public: Gateway) -> None:
     made = (await make(public)).json()
     place = f"/webhooks/{made['id']}"

@@ -51,8 +51,8 @@ async def test_the_broken_example_is_told_how_to_mend_each_mistake() -> None:
 
     assert not found.valid
     assert {".".join(map(str, error.loc)): error.hint for error in found.errors} == {
-        "agent_type": "did you mean react_agent?",
+        "agent_type": "did you mean 'react_agent'?",
         "system_prompt": "use a string; quote values that YAML reads as a number, a date or yes/no",
-        "llm_config.temprature": "did you mean temperature?",
+        "llm_config.temprature": "did you mean 'temperature'?",
         "tools": "use a list of tool names, for example tools: [calculator]",
     }

@@ -10,15 +10,15 @@ from tests.support.registry import configuration
 @pytest.mark.parametrize(
     ("changes", "loc", "error_type", "hint"),
     [
-        ({"agent_type": "llm"}, ["agent_type"], "literal_error", "did you mean llm_agent?"),
+        ({"agent_type": "llm"}, ["agent_type"], "literal_error", "did you mean 'llm_agent'?"),
         ({"agent_type": "robot"}, ["agent_type"], "literal_error", "one of: llm_agent, react_agent"),
         ({"agent_type": 7}, ["agent_type"], "literal_error", "one of: llm_agent, react_agent"),
-        ({"sytem_prompt": "x"}, ["sytem_prompt"], "extra_forbidden", "did you mean system_prompt?"),
+        ({"sytem_prompt": "x"}, ["sytem_prompt"], "extra_forbidden", "did you mean 'system_prompt'?"),
         ({"temperature": 1}, ["temperature"], "extra_forbidden", "move temperature under llm_config"),
         ({"is_public": True}, ["is_public"], "extra_forbidden", "setting of stored agents"),
         ({"zzz": 1}, ["zzz"], "extra_forbidden", "use one of these fields: name, agent_type"),
         ({"foo": 1}, ["foo"], "extra_forbidden", "use one of these fields: name, agent_type"),
-        ({"type": 1}, ["type"], "extra_forbidden", "did you mean agent_type?"),
+        ({"type": 1}, ["type"], "extra_forbidden", "did you mean 'agent_type'?"),
         ({"name": 12}, ["name"], "string_type", "quote"),
         ({"name": ""}, ["name"], "string_too_short", "use a length of at least 1"),
         ({"name": "x" * 201}, ["name"], "string_too_long", "use a length of at most 200"),
@@ -38,7 +38,7 @@ from tests.support.registry import configuration
             {"knowledge_bases": [{"id": "k", "mode": "hybird"}]},
             ["knowledge_bases", 0, "mode"],
             "literal_error",
-            "did you mean hybrid?",
+            "did you mean 'hybrid'?",
         ),
         (
             {"knowledge_bases": [{"id": "k", "top_k": 0}]},

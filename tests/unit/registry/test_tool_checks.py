@@ -41,12 +41,12 @@ async def test_tools_of_toolsets_are_known() -> None:
 @pytest.mark.parametrize(
     ("tool", "kind", "hint"),
     [
-        ("ticket.find", "toolset_unknown", "did you mean tickets?"),
+        ("ticket.find", "toolset_unknown", "did you mean 'tickets'?"),
         ("zzz.find", "toolset_unknown", "use one of: fares, tickets"),
-        ("tickets.fnd", "tool_unknown", "did you mean tickets.find?"),
+        ("tickets.fnd", "tool_unknown", "did you mean 'tickets.find'?"),
         ("tickets.", "tool_unknown", None),
-        ("tickets", "tool_unknown", "did you mean tickets.*?"),
-        ("refund", "tool_unknown", "did you mean tickets.refund?"),
+        ("tickets", "tool_unknown", "did you mean 'tickets.*'?"),
+        ("refund", "tool_unknown", "did you mean 'tickets.refund'?"),
     ],
 )
 async def test_an_unknown_tool_is_an_error_with_a_hint(tool: str, kind: str, hint: str | None) -> None:
@@ -225,7 +225,7 @@ def test_an_unknown_secret_has_a_hint() -> None:
     (near,) = toolset_errors(body(MCP, headers={"X-A": "${secret:TOKN}"}), ["TOKEN"])
     (far,) = toolset_errors(body(MCP, headers={"X-A": "${secret:QQQ}"}), ["TOKEN"])
 
-    assert near.hint == "did you mean TOKEN?"
+    assert near.hint == "did you mean 'TOKEN'?"
     assert far.hint == "store it first: PUT /secrets/QQQ/"
 
 

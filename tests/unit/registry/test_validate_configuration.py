@@ -42,7 +42,7 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
 @pytest.mark.parametrize(
     ("changes", "loc", "error_type", "hint"),
     [
-        ({"llm_config": {"model": "gpt-4o"}}, ["llm_config", "model"], "model_form", "did you mean openai:gpt-4o?"),
+        ({"llm_config": {"model": "gpt-4o"}}, ["llm_config", "model"], "model_form", "did you mean 'openai:gpt-4o'?"),
         ({"llm_config": {"model": "openai:"}}, ["llm_config", "model"], "model_form", "openai:gpt-4o"),
         ({"llm_config": {"model": "opnai:gpt-4o"}}, ["llm_config", "model"], "provider_unknown", "mean openai?"),
         (
@@ -62,7 +62,7 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
             {"agent_type": "react_agent", "tools": ["calculater"]},
             ["tools", 0],
             "tool_unknown",
-            "did you mean calculator?",
+            "did you mean 'calculator'?",
         ),
         (
             {"agent_type": "react_agent", "tools": ["calculator", "zzzzzz"]},

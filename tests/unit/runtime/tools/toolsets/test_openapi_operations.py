@@ -121,7 +121,7 @@ def test_operations_are_chosen_by_id_or_by_method_and_path() -> None:
     for named in ("listTickets", "GET /tickets", "get /tickets"):
         assert [tool.name for tool in compiled(contents, named)] == ["listTickets"]
     del contents["paths"]["/tickets"]["post"]
-    missing = "the document doesn't have an operation 'listTicket'; did you mean listTickets?"
+    missing = "the document doesn't have an operation 'listTicket'; did you mean 'listTickets'?"
     assert refusal(contents, "listTicket") == missing
 
 

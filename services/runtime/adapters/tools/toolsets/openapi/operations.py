@@ -61,7 +61,7 @@ def _choose(found: Sequence[Operation], chosen: Iterable[str]) -> list[Operation
         operation = by_name.get(name) or by_name.get(f"{method.upper()} {path}")
         if operation is None:
             near = get_close_matches(name, by_name, n=3)
-            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise JobRefused(f"the document doesn't have an operation {name!r}{hint}")
         picked.setdefault(operation.label, operation)
     return list(picked.values())
