@@ -109,12 +109,16 @@ def main() -> int:
         parser.error(f"Invalid URL {options.base_url}: it must start with http:// or https://")
     base_url = options.base_url.rstrip("/").removesuffix("/api/v1")
     service = Service(base_url, os.environ.get("AES_API_KEY", ""))
+    agent = AGENT.read_bytes()
     try:
-        session = service.post("/sessions/", AGENT.read_bytes(), kind="application/yaml")["session_id"]
+        session = service.post("/sessions/", agent, kind="application/yaml")["session_id"]
         allows = (lambda _: True) if options.yes else (lambda call: input(f"Allow {call}? [y/n] ").strip() == "y")
         print(ask(service, session, options.question, allows))
     except HTTPError as refusal:
         print(f"Error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
+        return 1
+    except LOST as problem:
+        print(f"Error: Couldn't connect to {base_url}: {getattr(problem, 'reason', problem)}", file=sys.stderr)
         return 1
     return 0
 

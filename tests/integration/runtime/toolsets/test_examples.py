@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from libs.contracts.resources.secrets import secret_place
 from libs.contracts.resources.toolsets import ConnectedTool, CreateToolsetBody
 from libs.outbound import GuardedResolver
 from libs.secrets import SecretCipher
+from services.runtime.adapters.models.extractive.tool_rules import named_calls
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
 from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
@@ -28,7 +30,9 @@ from services.runtime.domain.toolsets import Toolset, ToolsetConnector, connecte
 from tests.support.agent_fakes import CALLER
 from tests.support.waiting import until
 
-EXAMPLES = Path(__file__).parents[4] / "examples" / "toolsets"
+ROOT = Path(__file__).parents[4]
+EXAMPLES = ROOT / "examples" / "toolsets"
+PAGE = (ROOT / "docs" / "how-to" / "tools.md").read_text()
 CIPHER = SecretCipher([b"k" * 32])
 KEY = "berth-4711"
 SECRET = base64.b64encode(CIPHER.encrypt(KEY, place=secret_place("company", "ticket-office"))).decode()
@@ -70,6 +74,9 @@ def toolset(kind: str, tools: list[ConnectedTool] | None = None, **ports: int) -
 
 async def book_and_cancel(connector: ToolsetConnector, found: Toolset) -> None:
     tools = {tool.definition.name: tool for tool in connected_tools(connector, found)}
+    [message] = re.findall(r'{"content": "(.+?)"}', PAGE)
+    calls = named_calls(message, [tool.definition for tool in tools.values()])
+    assert calls == [("tickets.book_seats", {"crossing": "morning", "seats": 2, "name": "Kari"})]
 
     async def call(tool: str, call_id: str = "1", **arguments: Any) -> str:
         context = ToolContext(call_id, "turn", "session", CALLER)
@@ -98,7 +105,7 @@ def test_the_example_key_is_no_word_of_the_examples() -> None:
     """A word of descriptions as the key would be shown as `[secret]` in them."""
     for example in EXAMPLES.glob("*toolset*.yaml"):
         assert KEY not in example.read_text()
-    assert KEY in (EXAMPLES.parents[1] / "docs" / "how-to" / "tools.md").read_text()
+    assert KEY in PAGE
 
 
 async def test_the_http_toolset(target: HttpTarget) -> None:
