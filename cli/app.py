@@ -17,9 +17,9 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Entry:
-    """A command or group. ``place`` is a module, followed by `:NAME` if its `typer.Typer` isn't named `app`."""
+    """A command or group. ``import_path`` is a module, followed by `:NAME` if its `typer.Typer` isn't named `app`."""
 
-    place: str
+    import_path: str
     help: str
     needs: str = "cli"
     """The repository folder that the command needs. Images don't contain the tests and benchmarks."""
@@ -29,7 +29,7 @@ class Entry:
         return (_ROOT / self.needs).is_dir()
 
     def load(self) -> Any:
-        module, _, name = self.place.partition(":")
+        module, _, name = self.import_path.partition(":")
         command = typer.main.get_command(getattr(import_module(module), name or "app"))
         command.help = command.help or self.help
         return _readable(command)

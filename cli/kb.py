@@ -16,7 +16,7 @@ from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.kb_files import find_files
 from cli.kb_progress import follow, upload
-from cli.terminal import Json, failures_explained, note, place_in, print_json, show_table
+from cli.terminal import Json, failures_explained, location_in, note, print_json, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -210,8 +210,8 @@ def _show_passages(passages: Sequence[Citation]) -> None:
         text = " ".join(passage.passage.split())
         if len(text) > _WIDEST_PASSAGE:
             text = text[:_WIDEST_PASSAGE] + "…"
-        place = place_in(passage)
+        location = location_in(passage)
         score = f"  {passage.score:.3f}" if passage.score is not None else ""
-        heading = (f"{number}  ", "bold cyan"), (f"{passage.file_name or ''}{place}", "bold"), (score, "dim")
+        heading = (f"{number}  ", "bold cyan"), (f"{passage.file_name or ''}{location}", "bold"), (score, "dim")
         console.print(Text.assemble(*heading))
         console.print(Padding(Text(text), (0, 0, 1, 3)))

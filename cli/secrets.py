@@ -35,14 +35,14 @@ def rotate(json_output: Json = False) -> None:
             file, complete = installation.home.credentials_file, not any(each.unreadable for each in found.values())
             Credentials.load_or_create(file).with_secrets_keys(installation.secrets_key, file, drop_others=complete)
         secrets = [
-            {"what": what, "changed": each.changed, "unreadable": [place for place, _ in each.unreadable]}
+            {"what": what, "changed": each.changed, "unreadable": [context for context, _ in each.unreadable]}
             for what, each in found.items()
         ]
         rows = [(what, each.changed, len(each.unreadable)) for what, each in found.items()]
         show_table(json_output, {"secrets": secrets}, ("", "re-encrypted", "unreadable"), rows)
         # Scripts read the locations from the JSON document.
-        for place, problem in (pair for each in found.values() for pair in each.unreadable if not json_output):
-            note(f"{place}: {problem}")
+        for context, problem in (pair for each in found.values() for pair in each.unreadable if not json_output):
+            note(f"{context}: {problem}")
         if any(each.unreadable for each in found.values()):
             raise typer.Exit(1)
 

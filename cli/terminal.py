@@ -133,6 +133,6 @@ def call_of(action: Any) -> str:
     return f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"
 
 
-def place_in(passage: Any) -> str:
+def location_in(passage: Any) -> str:
     """Formats a passage's page or row, such as ``, page 2``. Returns an empty string if neither is known."""
     return "".join(f", {kind} {number}" for kind in ("page", "row") if (number := getattr(passage, kind)) is not None)

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from cli.demo.view import Screen, TurnView
 from cli.installation import BusAddress
-from cli.terminal import call_of, place_in
+from cli.terminal import call_of, location_in
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 
@@ -188,7 +188,7 @@ def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str
     screen.good(f"{base.datasource_count} documents are searchable after {time.monotonic() - began:.1f} s")
     screen.line(f"search “{_SEARCH}”", "dim")
     for found in client.knowledge_bases.search(base.id, query=_SEARCH, top_k=1).results:
-        screen.line(f"{found.file_name}{place_in(found)} · score {found.score:.2f}")
+        screen.line(f"{found.file_name}{location_in(found)} · score {found.score:.2f}")
     return base
 
 
@@ -199,7 +199,7 @@ def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Ag
     screen.line(f"knowledge  {base.name}, {base.datasource_count} documents", "dim")
     for question in agent.part.questions:
         screen.blank()
-        screen.said("you", question)
+        screen.say("you", question)
         _ask(screen, talk, question, question)
     return talk
 
@@ -213,7 +213,7 @@ def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path
         if path is not None:
             block = {"type": "file", "source": {"artifact_id": _upload(screen, talk, path)}}
             content = [{"type": "text", "text": question}, block]
-        screen.said("you", question if path is None else f"{question} [{Path(path).name}]")
+        screen.say("you", question if path is None else f"{question} [{Path(path).name}]")
         _ask(screen, talk, question, content)
     made = [artifact for turn in talk.turns for artifact in turn["artifacts"]]
     screen.blank()
@@ -228,15 +228,15 @@ def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Call
     talk = _opened(screen, client, 6, "D", cashier, "POST /api/v1/runtime/…/actions/{action_id}/")
     for question in cashier.part.questions:
         screen.blank()
-        screen.said("you", question)
+        screen.say("you", question)
         try:
             turn = talk.session.turn(talk.session.execute(question).turn_id)
         except ActionRequired as waiting:
             turn = talk.session.turn(waiting.turn_id)
-            screen.said("", "202: the turn is suspended, waiting for")
+            screen.say("", "202: the turn is suspended, waiting for")
             for action in waiting.actions:
                 wanted = "a person to approve" if action.kind == "approval" else "this program to run"
-                screen.said("", f"{wanted} {call_of(action)}", "yellow")
+                screen.say("", f"{wanted} {call_of(action)}", "yellow")
             if restart is not None:
                 _outlast(screen, turn, restart)
         while (state := turn.wait()).status == "waiting":
@@ -338,11 +338,11 @@ def _named(path: str, report: ValidationReport) -> dict[str, Any]:
 
 def _show_report(screen: Screen, report: ValidationReport) -> None:
     for finding in report.errors:
-        screen.bad(_place(finding), finding.message)
+        screen.bad(_path_of(finding), finding.message)
         if finding.hint:
             screen.hint(finding.hint)
     for finding in report.warnings:
-        screen.line(f"note: {_place(finding)} {finding.message}", "yellow")
+        screen.line(f"note: {_path_of(finding)} {finding.message}", "yellow")
     if report.config_hash is not None:
         screen.good(f"valid · config_hash {report.config_hash[:12]}…")
 
@@ -352,7 +352,7 @@ def _without_comments(text: str) -> str:
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
 
 
-def _place(finding: ErrorDetail) -> str:
+def _path_of(finding: ErrorDetail) -> str:
     return ".".join(map(str, finding.loc))
 
 

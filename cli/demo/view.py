@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.api import explained
-from cli.terminal import place_in
+from cli.terminal import location_in
 from deploy.local.errors import StackError
 
 _WIDEST = 100
@@ -137,13 +137,13 @@ class Screen:
     def good(self, text: str) -> None:
         self._marked("✓", "green", Text(text))
 
-    def bad(self, place: str, text: str) -> None:
-        self._marked("✗", "red", Text.assemble((place, "bold"), "  " if place else "", text))
+    def bad(self, subject: str, text: str) -> None:
+        self._marked("✗", "red", Text.assemble((subject, "bold"), "  " if subject else "", text))
 
     def hint(self, text: str) -> None:
         self._marked("→", "yellow", Text(text, style="yellow"), indent=5)
 
-    def said(self, who: str, text: str, style: str = "") -> None:
+    def say(self, who: str, text: str, style: str = "") -> None:
         """Prints a complete message of a conversation."""
         with self.typing(who, style, text_style="dim" if style == "dim" else "") as writer:
             writer.feed(text)
@@ -253,14 +253,14 @@ class TurnView:
     def _begin_call(self, call: models.ToolCallStarted) -> None:
         self._end_text()
         self._outcomes[call.call_id] = None
-        self._screen.said("tool", f"{call.name} {_shortened(json.dumps(call.arguments, ensure_ascii=False))}", "cyan")
+        self._screen.say("tool", f"{call.name} {_shortened(json.dumps(call.arguments, ensure_ascii=False))}", "cyan")
 
     def _end_call(self, call: models.ToolCallCompleted | models.ToolCallFailed, outcome: str) -> None:
         self._end_text()
         self._outcomes[call.call_id] = outcome
         # A step's calls run concurrently. Results are shown in the order of the calls.
         while self._outcomes and (first := next(iter(self._outcomes.values()))) is not None:
-            self._screen.said("", first)
+            self._screen.say("", first)
             del self._outcomes[next(iter(self._outcomes))]
         if not self._outcomes:
             self._reach(call.step + 1)
@@ -269,7 +269,7 @@ class TurnView:
         self._end_text()
         self._early.clear()
         self._step = step + 1
-        self._screen.said("", "(another worker resumed after the last recorded step)")
+        self._screen.say("", "(another worker resumed after the last recorded step)")
 
     def _end(self, event: StreamedEvent) -> None:
         try:
@@ -286,12 +286,12 @@ class TurnView:
         content = reply.response.content
         # Deltas may be lost; the final event's text is authoritative.
         if self._written != content:
-            self._screen.said("agent", content, "green")
+            self._screen.say("agent", content, "green")
         for source in _sources(reply.response.citations):
-            self._screen.said("", source, "dim")
+            self._screen.say("", source, "dim")
         for warning in reply.warnings:
-            self._screen.said("", f"warning: {warning}", "yellow")
-        self._screen.said("", " · ".join(self._figures(reply.usage)), "dim")
+            self._screen.say("", f"warning: {warning}", "yellow")
+        self._screen.say("", " · ".join(self._figures(reply.usage)), "dim")
 
     def _figures(self, usage: models.Usage) -> list[str]:
         figures = [f"{(time.monotonic() - self._began) * 1000:,.0f} ms"]
@@ -304,13 +304,13 @@ class TurnView:
 
 def _sources(citations: Iterable[models.Citation]) -> list[str]:
     """Returns a line for each cited page or row, without duplicates."""
-    places: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for citation in citations:
         if citation.file_name:
-            place = f"{citation.file_name}{place_in(citation)}"
+            source = f"{citation.file_name}{location_in(citation)}"
             passage = _shortened(" ".join(citation.passage.split()), _LONGEST_PASSAGE)
-            places.setdefault(place, f"from {place}: “{passage}”")
-    return list(places.values())[:_MOST_SOURCES]
+            sources.setdefault(source, f"from {source}: “{passage}”")
+    return list(sources.values())[:_MOST_SOURCES]
 
 
 def _shortened(text: str, longest: int = _LONGEST_OUTPUT) -> str:

@@ -39,7 +39,7 @@ class Upload:
     kept: set[str] = field(default_factory=set)
 
     async def receive(
-        self, name: str, kind: FileType, pieces: AsyncIterator[bytes], *, max_bytes: int, look: Inspection
+        self, name: str, kind: FileType, pieces: AsyncIterator[bytes], *, max_bytes: int, inspection: Inspection
     ) -> ReceivedFile:
         """Stores a file after checking that its first bytes match its type.
 
@@ -49,9 +49,9 @@ class Upload:
 
         def check(head: bytes) -> None:
             check_signature(name, kind, head[:HEAD_BYTES])
-            look.inspect(head)
+            inspection.inspect(head)
 
-        checked = checked_pieces(name, pieces, check, head_bytes=look.head_bytes, max_bytes=max_bytes)
+        checked = checked_pieces(name, pieces, check, head_bytes=inspection.head_bytes, max_bytes=max_bytes)
         file = await self.blobs.receive(self.company_id, name, kind.content_type, checked)
         self.received.add(file.blob_id)
         return file

@@ -55,16 +55,16 @@ async def repeated(
     ``ValidationFailed`` if the earlier upload contained other files.
     """
     content_hash = sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
-    place = (key.scope, key.user_id, key.key)
+    row_key = (key.scope, key.user_id, key.key)
     entered = await connection.execute(
         """INSERT INTO uploads (scope, user_id, key, content_hash, ids) VALUES (%s, %s, %s, %s, %s)
            ON CONFLICT DO NOTHING""",
-        (*place, content_hash, list(ids)),
+        (*row_key, content_hash, list(ids)),
     )
     if entered.rowcount:
         return None
     found = await connection.execute(
-        "SELECT content_hash, ids FROM uploads WHERE (scope, user_id, key) = (%s, %s, %s)", place
+        "SELECT content_hash, ids FROM uploads WHERE (scope, user_id, key) = (%s, %s, %s)", row_key
     )
     row = await found.fetchone()
     if row is None:

@@ -82,9 +82,9 @@ class ConfinedProcess:
             async with asyncio.timeout(_START_SECONDS):
                 await started._exchange({**asdict(limits), "cpu_seconds": ceil(cpu_seconds) + 1}, b"")
         except (TimeoutError, EOFError, OSError):
-            errors_told = started._last_words()
+            error_output = started._last_words()
             await started.kill()
-            raise ProcessNotStarted(process.returncode or 0, errors_told) from None
+            raise ProcessNotStarted(process.returncode or 0, error_output) from None
         except BaseException:
             await started.kill()
             raise
@@ -231,13 +231,13 @@ class ConfinedProcess:
 def _environment(folder: Path) -> dict[str, str]:
     """Returns a minimal environment without secrets or addresses of other services."""
     kept = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
-    place = str(folder)
+    home = str(folder)
     return (
         kept
         | _SINGLE_THREADED
         | {
-            "HOME": place,
-            "TMPDIR": place,
+            "HOME": home,
+            "TMPDIR": home,
             "LANG": "C.UTF-8",
             "PATH": os.defpath,
             "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path),

@@ -270,8 +270,8 @@ def _location(traceback: TracebackType | None) -> str:
     """Returns the line that raised the exception. If it's a library's line, the project's calling line precedes it."""
     lines = [(frame.f_globals.get("__name__", "?"), line) for frame, line in walk_tb(traceback)]
     own = [line for line in lines if line[0].startswith(_OWN)]
-    places = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
-    return "".join(f" at {module}:{line}" for module, line in places)
+    frames = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
+    return "".join(f" at {module}:{line}" for module, line in frames)
 
 
 _BY_KIND = {error.kind: error for error in ServiceError.__subclasses__()}

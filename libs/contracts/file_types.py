@@ -70,7 +70,7 @@ def _protected(head: bytes) -> bool:
     """Returns whether the file may be a password-protected document, rather than one in a legacy Office format."""
     if not head.startswith(_OLE):
         return False
-    begins = any(head[place : place + 4] in _OLD_CONTENT for place in range(_SECTOR, len(head), _SECTOR))
+    begins = any(head[offset : offset + 4] in _OLD_CONTENT for offset in range(_SECTOR, len(head), _SECTOR))
     return not begins and not any(name in head for name in _OLD_STREAMS)
 
 
@@ -80,11 +80,11 @@ def _office_folders(head: bytes) -> set[str]:
 
 def _entries(head: bytes) -> Iterator[str]:
     """Yields the names of a ZIP archive's entries whose headers are in ``head``."""
-    place = head.find(_ENTRY)
-    while place >= 0:
-        length = int.from_bytes(head[place + 26 : place + 28], "little")
-        yield head[place + _ENTRY_HEAD : place + _ENTRY_HEAD + length].decode("utf-8", "replace")
-        place = head.find(_ENTRY, place + len(_ENTRY))
+    offset = head.find(_ENTRY)
+    while offset >= 0:
+        length = int.from_bytes(head[offset + 26 : offset + 28], "little")
+        yield head[offset + _ENTRY_HEAD : offset + _ENTRY_HEAD + length].decode("utf-8", "replace")
+        offset = head.find(_ENTRY, offset + len(_ENTRY))
 
 
 def _text(head: bytes) -> bool:

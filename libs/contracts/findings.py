@@ -27,9 +27,9 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
     errors = problem.errors(include_url=False, include_input=False)[:_MOST_ERRORS]
     details = _without_noise([_detail(error, values, model) for error in errors])[:MOST_DETAILS]
     first = details[0]
-    place = ".".join(str(part) for part in first.loc)
+    path = ".".join(str(part) for part in first.loc)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    where = f"{place}: " if place else ""
+    where = f"{path}: " if path else ""
     return ValidationFailed(f"Invalid body: {where}{first.message}{more}.", details=details)
 
 
@@ -49,11 +49,11 @@ def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDe
 
 def _location(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
     """Removes the names of union branches, which Pydantic adds to locations."""
-    place = _path(loc, values, missing=kind == "missing")
-    while place is None:
+    path = _path(loc, values, missing=kind == "missing")
+    while path is None:
         loc = loc[:-1]
-        place = _path(loc, values, missing=False)
-    return place
+        path = _path(loc, values, missing=False)
+    return path
 
 
 def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: bool = False) -> list[str | int] | None:

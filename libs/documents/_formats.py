@@ -46,7 +46,7 @@ class Table:
             return cls(name, [], filled, typed)
         if is_heading(first):
             return cls(name, headings(first), filled, typed)
-        return cls(name, [column_name(place) for place in range(len(first))], chain([first], filled), typed)
+        return cls(name, [column_name(index) for index in range(len(first))], chain([first], filled), typed)
 
 
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:

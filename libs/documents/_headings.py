@@ -47,8 +47,8 @@ def _are_years(cells: Sequence[Any]) -> bool:
 def headings(row: Sequence[Any]) -> list[str]:
     """Returns unique column names from a heading row. A column without a name gets its letter."""
     return distinct_names(
-        column_name(place) if is_empty(cell) else " ".join(cell_text(cell).split())[:_LONGEST_NAME]
-        for place, cell in enumerate(row)
+        column_name(index) if is_empty(cell) else " ".join(cell_text(cell).split())[:_LONGEST_NAME]
+        for index, cell in enumerate(row)
     )
 
 
@@ -66,12 +66,12 @@ def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> li
     return distinct
 
 
-def column_name(place: int) -> str:
+def column_name(index: int) -> str:
     """Returns the letters of a spreadsheet column, numbered from 0: A, B, …, Z, AA."""
     name = ""
-    place += 1
-    while place:
-        place, letter = divmod(place - 1, 26)
+    index += 1
+    while index:
+        index, letter = divmod(index - 1, 26)
         name = chr(65 + letter) + name
     return name
 

@@ -136,7 +136,7 @@ class Relay:
         self._due: set[str] = set()
         # The time until which a topic isn't tried again after an outage.
         self._rest: dict[str, float] = {}
-        self._look = asyncio.Event()
+        self._wake = asyncio.Event()
 
     @property
     def behind(self) -> Collection[str]:
@@ -158,7 +158,7 @@ class Relay:
                 continue
             if subject not in self._behind:
                 self._due.add(subject)
-                self._look.set()
+                self._wake.set()
             self._fall_behind(message)
         if outcome:
             self.send_now()
@@ -205,20 +205,20 @@ class Relay:
 
     async def _keep_up(self) -> None:
         loop = asyncio.get_running_loop()
-        next_look = loop.time() + _RETRY_SECONDS
+        next_check = loop.time() + _RETRY_SECONDS
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(next_look):
-                    await self._look.wait()
-            self._look.clear()
+                async with asyncio.timeout_at(next_check):
+                    await self._wake.wait()
+            self._wake.clear()
             try:
                 await self._mark()
                 await self.catch_up(list(self._due))
-                if loop.time() >= next_look:
-                    next_look = loop.time() + _RETRY_SECONDS
+                if loop.time() >= next_check:
+                    next_check = loop.time() + _RETRY_SECONDS
                     await self.catch_up(list(self._behind))
                     await self.sweep()
-                    next_look = loop.time() + (_RETRY_SECONDS if self.waiting or self._behind else _REST_SECONDS)
+                    next_check = loop.time() + (_RETRY_SECONDS if self.waiting or self._behind else _REST_SECONDS)
             except Exception as problem:
                 if not is_outage(problem):
                     _log.exception("outbox.relay_failed")
@@ -239,7 +239,7 @@ class Relay:
                 self._remember(subject, self._behind.pop(subject))
             else:
                 self._due.add(subject)
-                self._look.set()
+                self._wake.set()
 
     async def sweep(self) -> int:
         """If this process gets the lease, publishes messages that other processes left behind. Returns their number."""
@@ -348,7 +348,7 @@ class Relay:
         if _has_failed(acknowledged):
             return
         if not self._acknowledged:
-            asyncio.get_running_loop().call_later(_MARK_SECONDS, self._look.set)
+            asyncio.get_running_loop().call_later(_MARK_SECONDS, self._wake.set)
         self._acknowledged.add(message.id)
 
     def _enveloped(self, message: OutboxMessage) -> tuple[Envelope, bytes]:

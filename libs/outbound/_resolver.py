@@ -13,7 +13,7 @@ from yarl import URL
 from libs.outbound._addresses import AddressCheck, is_literal, is_public
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-_LOOK_SECONDS = 2.0
+_RESOLVE_SECONDS = 2.0
 USUAL_PORTS = {"http": 80, "https": 443}
 
 
@@ -89,7 +89,7 @@ class GuardedResolver(AbstractResolver):
             url = parse_url(address)
             self.check_literal(url)
             if not is_literal(url.host or ""):
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with asyncio.timeout(_RESOLVE_SECONDS):
                     await self.resolve(url.host or "", url.port or 0)
         except (AddressRefused, UnusableUrl) as problem:
             return str(problem)

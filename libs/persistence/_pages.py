@@ -49,8 +49,8 @@ class Order:
         if cursor is None:
             return "", {}
         values = {f"{_KEY}{number}": value for number, value in enumerate(_values(cursor, self.types))}
-        places = ", ".join(f"%({name})s::{kind}" for name, kind in zip(values, self.types, strict=True))
-        return f" AND ({', '.join(self.columns)}) {'<' if self.descending else '>'} ({places})", values
+        placeholders = ", ".join(f"%({name})s::{kind}" for name, kind in zip(values, self.types, strict=True))
+        return f" AND ({', '.join(self.columns)}) {'<' if self.descending else '>'} ({placeholders})", values
 
 
 NEWEST_FIRST: Final = Order(("created_at", "id"), ("timestamptz", "text"))
@@ -74,11 +74,11 @@ async def fetch_page(
     ``offset`` counts from the cursor. ``counted`` is a cheaper source with the same number of rows. ``count`` is the
     maximum number of rows to count, or None for all. Raises ``ValidationFailed`` if the cursor is invalid.
     """
-    beyond, place = order.beyond(cursor)
+    beyond, cursor_values = order.beyond(cursor)
     rows = await fetch_records(
         connection,
         f"SELECT {columns}, {order.keys} {source}{beyond} {order.by} LIMIT %(page_limit)s OFFSET %(page_offset)s",
-        {**parameters, **place, "page_limit": limit + 1, "page_offset": offset},
+        {**parameters, **cursor_values, "page_limit": limit + 1, "page_offset": offset},
     )
     keys = [tuple(row.pop(f"{_KEY}{number}") for number in range(len(order.columns))) for row in rows]
     following = _cursor(keys[limit - 1]) if len(rows) > limit else None

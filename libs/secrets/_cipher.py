@@ -25,7 +25,7 @@ class SecretCipher:
     """An AES-256-GCM cipher with several keys. The first key encrypts, and every key decrypts.
 
     A ciphertext consists of a format byte, the key's ID, the nonce, and the encrypted text with its tag. It can only be
-    decrypted with the same ``place``, such as a table and row.
+    decrypted with the same ``context``, such as a table and row.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
@@ -34,18 +34,18 @@ class SecretCipher:
         self._keys = {key_id(key): AESGCM(key) for key in keys}
         self.current_id: Final = key_id(keys[0])
 
-    def encrypt(self, secret: str, *, place: str) -> bytes:
+    def encrypt(self, secret: str, *, context: str) -> bytes:
         head, nonce = _FORM + self.current_id, secrets.token_bytes(_NONCE_BYTES)
-        return head + nonce + self._keys[self.current_id].encrypt(nonce, secret.encode(), head + place.encode())
+        return head + nonce + self._keys[self.current_id].encrypt(nonce, secret.encode(), head + context.encode())
 
-    def decrypt(self, ciphertext: bytes, *, place: str) -> str:
+    def decrypt(self, ciphertext: bytes, *, context: str) -> str:
         """Decrypts a ciphertext. Raises SecretUnreadable."""
         head, nonce = ciphertext[:_HEAD], ciphertext[_HEAD : _HEAD + _NONCE_BYTES]
         key = self._keys.get(id_of(ciphertext))
         if key is None:
             raise SecretUnreadable(f"AES_SECRETS_KEY doesn't contain the key with the ID {id_of(ciphertext).hex()}")
         try:
-            opened = key.decrypt(nonce, ciphertext[_HEAD + _NONCE_BYTES :], head + place.encode())
+            opened = key.decrypt(nonce, ciphertext[_HEAD + _NONCE_BYTES :], head + context.encode())
         except (InvalidTag, ValueError) as problem:
             raise SecretUnreadable("the ciphertext was changed, or copied from another place") from problem
         return opened.decode()

@@ -14,7 +14,7 @@ class StoredSecret(Protocol):
     def id(self) -> str: ...
 
     @property
-    def place(self) -> str: ...
+    def context(self) -> str: ...
 
     @property
     def ciphertext(self) -> bytes: ...
@@ -33,7 +33,7 @@ class SecretStore(Protocol[S]):
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The result of a rotation. ``unreadable`` contains the place and error of each secret that can't be decrypted."""
+    """The result of a rotation. ``unreadable`` contains the context and error of each secret that no key decrypts."""
 
     changed: int
     unreadable: tuple[tuple[str, SecretUnreadable], ...]
@@ -46,10 +46,10 @@ async def reencrypt(store: SecretStore[S], cipher: SecretCipher) -> Rotation:
         for secret in batch:
             after = secret.id
             try:
-                text = cipher.decrypt(secret.ciphertext, place=secret.place)
+                text = cipher.decrypt(secret.ciphertext, context=secret.context)
             except SecretUnreadable as problem:
-                unreadable.append((secret.place, problem))
+                unreadable.append((secret.context, problem))
                 continue
-            await store.replace_ciphertext(secret, cipher.encrypt(text, place=secret.place))
+            await store.replace_ciphertext(secret, cipher.encrypt(text, context=secret.context))
             changed += 1
     return Rotation(changed, tuple(unreadable))

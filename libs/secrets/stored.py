@@ -16,13 +16,13 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 class SecretTable:
     """A table that contains encrypted secrets.
 
-    ``place`` is SQL for the place that a row's ciphertext is bound to. ``what`` is a readable name for the secrets.
+    ``context`` is SQL for the context that a row's ciphertext is bound to. ``what`` is a readable name for the secrets.
     """
 
     service: str
     what: str
     table: LiteralString
-    place: LiteralString
+    context: LiteralString
     condition: LiteralString = "true"
 
     async def count_by_key(self, connection: Connection) -> dict[bytes, int]:
@@ -53,7 +53,7 @@ SECRET_TABLES: Final = (
 @dataclass(frozen=True, slots=True)
 class _Row:
     id: str
-    place: str
+    context: str
     ciphertext: bytes
 
 
@@ -64,7 +64,7 @@ class _Rows:
 
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[_Row]:
         cursor = await self._connection.execute(
-            f"""SELECT id::text, {self._table.place}, ciphertext FROM {self._table.table}
+            f"""SELECT id::text, {self._table.context}, ciphertext FROM {self._table.table}
                 WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND id::text > %s AND {self._table.condition}
                 ORDER BY id::text LIMIT %s""",
             (key_id, after, limit),

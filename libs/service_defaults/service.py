@@ -45,7 +45,7 @@ from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from libs.service_defaults.repeating import repeat_when_woken
 from libs.service_defaults.settings import ServiceSettings
 
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 BEHIND: Final = "the database hasn't been migrated to this release"
 __all__ = ["API", "WORKER", "Service"]
 _log = structlog.get_logger("service")
@@ -84,7 +84,7 @@ class AwaitedSchema:
             if not self._behind:
                 _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")
             self._behind = True
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
         if self._behind:
             _log.info("database.migrated")
         self._behind = False

@@ -59,7 +59,7 @@ def build(settings: GatewaySettings) -> Service:
     sender.on_every_event(api.feeds.pass_text, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.background("load.watch", api.load.run, role=API)
-    service.background("limits.renew", api.places.run, role=API)
+    service.background("limits.renew", api.stream_slots.run, role=API)
     service.background("limits.purge", lambda: repeat(limits.purge, _PURGE_SECONDS), role=API)
     service.count_waiting(lambda: idempotency.waiting)
     _serve(service, api)
@@ -83,7 +83,7 @@ def _serve(service: Service, api: PublicApi) -> None:
         await api.in_flight.drain(service.seconds_to_stop() * 0.8)
 
     service.on_stop(drain)
-    service.on_stop(api.places.close)
+    service.on_stop(api.stream_slots.close)
 
 
 def _dependencies(

@@ -22,12 +22,12 @@ def usual_limits(**limits: int) -> CompanyLimits:
 
 
 class FakeSharedState:
-    """The state of a database: ``tokens`` by holder and rate, ``places`` by company and gateway."""
+    """The state of a database: ``tokens`` by holder and rate, ``slots`` by company and gateway."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
         self.tokens: dict[tuple[str, str], tuple[float, float]] = {}
-        self.places: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.slots: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.asked = 0
         self.outage: Exception | None = None
 
@@ -50,18 +50,18 @@ class FakeSharedLimits:
 
     async def hold_slots(self, company_id: str, wanted: int, limit: int) -> HeldSlots:
         self._ask()
-        held = self.state.places[company_id]
+        held = self.state.slots[company_id]
         others = sum(held.values()) - held.get(self._gateway_id, 0)
         held[self._gateway_id] = max(0, min(wanted, limit - others))
         return HeldSlots(held[self._gateway_id], others)
 
     async def renew_slots(self, held: dict[str, int]) -> None:
         self._ask()
-        for company_id, places in held.items():
-            self.state.places[company_id][self._gateway_id] = places
+        for company_id, slots in held.items():
+            self.state.slots[company_id][self._gateway_id] = slots
 
     async def used(self, company_id: str, per_minute: dict[str, int]) -> dict[str, int]:
-        used = {STREAMS: sum(self.state.places[company_id].values())}
+        used = {STREAMS: sum(self.state.slots[company_id].values())}
         for name, limit in per_minute.items():
             tokens, since = self.state.tokens.get((company_id, name), (limit, self.state.monotonic()))
             used[name] = ceil(max(0, limit - tokens - limit / 60 * (self.state.monotonic() - since)))

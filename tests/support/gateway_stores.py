@@ -22,12 +22,12 @@ class FakeIdempotency:
         self.recorded: dict[tuple[str, ...], tuple[bytes, IdempotencyRecord]] = {}
 
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
-        if place not in self.recorded:
+        key = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        if key not in self.recorded:
             record = IdempotencyRecord(command_id=command_id, correlation_id=correlation_id)
-            self.recorded[place] = (request.body_hash, record)
+            self.recorded[key] = (request.body_hash, record)
             return record
-        body_hash, record = self.recorded[place]
+        body_hash, record = self.recorded[key]
         if body_hash != request.body_hash:
             raise KeyReused(record.command_id, body_hash)
         return replace(record, repeated=True)
@@ -36,18 +36,18 @@ class FakeIdempotency:
         # Later, as from a database: whoever looks must not be gone by then.
         for _ in range(_TURNS_OF_THE_LOOP):
             await asyncio.sleep(0)
-        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
-        return self.recorded[place][1].command_id if place in self.recorded else None
+        key = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        return self.recorded[key][1].command_id if key in self.recorded else None
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
-        place = (request.company_id, request.principal_id, request.method, request.path, request.key)
-        body_hash, record = self.recorded[place]
+        key = (request.company_id, request.principal_id, request.method, request.path, request.key)
+        body_hash, record = self.recorded[key]
         if record.command_id != refused:
             return replace(record, repeated=True)
-        self.recorded[place] = (body_hash, replace(record, command_id=command_id))
-        return self.recorded[place][1]
+        self.recorded[key] = (body_hash, replace(record, command_id=command_id))
+        return self.recorded[key][1]
 
     async def claim(self, write: Write, entity_id: str) -> None:
         if write.request is not None:

@@ -11,7 +11,7 @@ from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.pages import Page
-from libs.contracts.resources.webhooks import SealedSecret, WebhookStatus, secret_place
+from libs.contracts.resources.webhooks import SealedSecret, WebhookStatus, secret_context
 from libs.secrets import SecretCipher
 from services.timeline.domain.deliveries import (
     Answer,
@@ -33,7 +33,7 @@ _CHAIN_LENGTH = 5
 def sealed(secret: str, webhook_id: str) -> SealedSecret:
     """The secret as the gateway sends it."""
     secret_id = new_id()
-    ciphertext = CIPHER.encrypt(secret, place=secret_place(webhook_id, secret_id))
+    ciphertext = CIPHER.encrypt(secret, context=secret_context(webhook_id, secret_id))
     return SealedSecret(id=secret_id, ciphertext=base64.b64encode(ciphertext).decode())
 
 

@@ -17,9 +17,9 @@ _INSTEAD: Final = "use the library's public interface"
 def findings(root: Path) -> Iterator[str]:
     for room in _ROOMS:
         for file in sorted((root / room).rglob("*.py")):
-            place = file.relative_to(root).as_posix()
+            path = file.relative_to(root).as_posix()
             for line, name in _private_members(file.read_text()):
-                yield f"{place}:{line}: {name}: {_INSTEAD}"
+                yield f"{path}:{line}: {name}: {_INSTEAD}"
 
 
 def _private_members(source: str) -> Iterator[tuple[int, str]]:

@@ -43,7 +43,7 @@ _IS_CODE: Final = re.compile(r"[{}<>=$\\]|\b(?:SELECT|INSERT|UPDATE|DELETE FROM|
 @dataclass(frozen=True)
 class _Finding:
     kind: str
-    place: str
+    path: str
     line: int
     message: str
 
@@ -55,7 +55,7 @@ def findings(root: Path) -> Iterator[str]:
         here, most = found.get((kind, room), []), allowed.get((kind, room), 0)
         if len(here) > most:
             yield f"{room}: findings of {kind!r}: {len(here)}, allowed: {most}. Rewrite the new ones:"
-            yield from (f"  {each.place}:{each.line}: {each.message}" for each in here)
+            yield from (f"  {each.path}:{each.line}: {each.message}" for each in here)
         elif len(here) < most:
             yield f"{_COUNTS}: {room} has {len(here)} of {kind!r}, but allows {most}. Lower the count with: {_LOWER}"
 
@@ -88,22 +88,22 @@ def _by_kind_and_room(root: Path) -> Mapping[tuple[str, str], list[_Finding]]:
     for room in _ROOMS:
         top = root / room
         for file in [top] if top.is_file() else sorted(top.rglob("*")):
-            place = file.relative_to(root).as_posix()
-            if file.suffix not in _SUFFIXES or file in seen or place.startswith(_SKIPPED) or not file.is_file():
+            path = file.relative_to(root).as_posix()
+            if file.suffix not in _SUFFIXES or file in seen or path.startswith(_SKIPPED) or not file.is_file():
                 continue
             seen.add(file)
-            for finding in _of_file(place, file.read_text(), phrases):
+            for finding in _of_file(path, file.read_text(), phrases):
                 found[finding.kind, room].append(finding)
     return found
 
 
-def _of_file(place: str, text: str, phrases: "_Phrases") -> Iterator[_Finding]:
-    if place.endswith(".md"):
-        yield from _of_page(place, text, phrases)
+def _of_file(path: str, text: str, phrases: "_Phrases") -> Iterator[_Finding]:
+    if path.endswith(".md"):
+        yield from _of_page(path, text, phrases)
         return
-    yield from phrases.findings(place, text)
-    if place.endswith(".py"):
-        yield from _of_module(place, text)
+    yield from phrases.findings(path, text)
+    if path.endswith(".py"):
+        yield from _of_module(path, text)
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ class _Phrases:
     pattern: re.Pattern[str]
     instead: tuple[str, ...]
 
-    def findings(self, place: str, text: str, line: int = 1) -> Iterator[_Finding]:
+    def findings(self, path: str, text: str, line: int = 1) -> Iterator[_Finding]:
         for found in self.pattern.finditer(text):
             number = int((found.lastgroup or "_0")[1:])
             at = line + text.count("\n", 0, found.start())
             words = " ".join(found[0].replace("#", " ").split())
-            yield _Finding("phrases", place, at, f"{words}: {self.instead[number]}")
+            yield _Finding("phrases", path, at, f"{words}: {self.instead[number]}")
 
 
 def _phrases() -> _Phrases:
@@ -128,11 +128,11 @@ def _phrases() -> _Phrases:
     return _Phrases(re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), tuple(rules.values()))
 
 
-def _of_page(place: str, text: str, phrases: _Phrases) -> Iterator[_Finding]:
+def _of_page(path: str, text: str, phrases: _Phrases) -> Iterator[_Finding]:
     written = by_hand(text)
     if (words := _count(written)) > _MOST_WORDS_OF_PAGE:
         yield _Finding(
-            "long pages", place, 1, f"{words} words, at most {_MOST_WORDS_OF_PAGE}: split or shorten the page"
+            "long pages", path, 1, f"{words} words, at most {_MOST_WORDS_OF_PAGE}: split or shorten the page"
         )
     line, in_cell = 1, False
     for token in MarkdownIt().enable("table").parse(written):
@@ -145,27 +145,27 @@ def _of_page(place: str, text: str, phrases: _Phrases) -> Iterator[_Finding]:
             "\n" if child.type.endswith("break") else "`x`" if child.type == "code_inline" else child.content
             for child in token.children or ()
         )
-        yield from phrases.findings(place, read, line)
+        yield from phrases.findings(path, read, line)
         if not in_cell:
-            yield from _long_sentences(place, line, read, _MOST_WORDS_OF_SENTENCE, "long sentences")
+            yield from _long_sentences(path, line, read, _MOST_WORDS_OF_SENTENCE, "long sentences")
         elif (words := _count(read)) > _MOST_WORDS_OF_CELL:
-            yield _Finding("wide cells", place, line, f"{words} words, at most {_MOST_WORDS_OF_CELL}: {_start(read)}")
+            yield _Finding("wide cells", path, line, f"{words} words, at most {_MOST_WORDS_OF_CELL}: {_start(read)}")
 
 
-def _of_module(place: str, source: str) -> Iterator[_Finding]:
+def _of_module(path: str, source: str) -> Iterator[_Finding]:
     waiting: list[tuple[ast.AST, int]] = [(ast.parse(source), _MOST_WORDS_OF_MESSAGE_SENTENCE)]
     while waiting:
         node, most = waiting.pop()
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
-                yield from _long_sentences(place, node.lineno, text, _MOST_WORDS_OF_SENTENCE, "long sentences")
+                yield from _long_sentences(path, node.lineno, text, _MOST_WORDS_OF_SENTENCE, "long sentences")
                 continue
             case ast.Constant(value=str(text)):
-                yield from _of_literal(place, node.lineno, text, most)
+                yield from _of_literal(path, node.lineno, text, most)
                 continue
             case ast.JoinedStr():
                 parts = (str(each.value) if isinstance(each, ast.Constant) else "x" for each in node.values)
-                yield from _of_literal(place, node.lineno, "".join(parts), most)
+                yield from _of_literal(path, node.lineno, "".join(parts), most)
                 waiting += [(each.value, most) for each in node.values if isinstance(each, ast.FormattedValue)]
                 continue
             case ast.keyword(arg="description"):
@@ -177,17 +177,17 @@ def _of_module(place: str, source: str) -> Iterator[_Finding]:
                 waiting += [(each, most) for each in value if isinstance(each, ast.AST)]
 
 
-def _of_literal(place: str, line: int, text: str, most: int) -> Iterator[_Finding]:
+def _of_literal(path: str, line: int, text: str, most: int) -> Iterator[_Finding]:
     # A list of words has no punctuation.
     if text.count(" ") >= most and _PUNCTUATION.search(text) and not _IS_CODE.search(text):
-        yield from _long_sentences(place, line, text, most, "long messages")
+        yield from _long_sentences(path, line, text, most, "long messages")
 
 
-def _long_sentences(place: str, line: int, text: str, most: int, kind: str) -> Iterator[_Finding]:
+def _long_sentences(path: str, line: int, text: str, most: int, kind: str) -> Iterator[_Finding]:
     for sentence in _SENTENCE_END.split(text):
         if (words := _count(sentence)) > most:
             at = line + text.count("\n", 0, text.index(sentence))
-            yield _Finding(kind, place, at, f"{words} words, at most {most}: {_start(sentence)}")
+            yield _Finding(kind, path, at, f"{words} words, at most {most}: {_start(sentence)}")
 
 
 def _count(text: str) -> int:

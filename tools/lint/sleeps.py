@@ -34,25 +34,25 @@ _EXCEPTED_SCRIPTS: Final[Mapping[str, str]] = {
 
 def findings(root: Path) -> Iterator[str]:
     for file in sorted((root / _ROOM).rglob("*.py")):
-        place = file.relative_to(root).as_posix()
-        if not any(place == excepted or place.startswith(f"{excepted}/") for excepted in _EXCEPTED):
-            yield from _sleeps(place, file.read_text(), scripts=place not in _EXCEPTED_SCRIPTS)
+        path = file.relative_to(root).as_posix()
+        if not any(path == excepted or path.startswith(f"{excepted}/") for excepted in _EXCEPTED):
+            yield from _sleeps(path, file.read_text(), scripts=path not in _EXCEPTED_SCRIPTS)
 
 
-def _sleeps(place: str, source: str, *, scripts: bool) -> Iterator[str]:
+def _sleeps(path: str, source: str, *, scripts: bool) -> Iterator[str]:
     tree = ast.parse(source)
     modules, names = _imported(tree)
     yielding = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_zero(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == "wait_for_timeout":
-            yield f"{place}:{node.lineno}: wait_for_timeout: {_IN_BROWSERS}"
+            yield f"{path}:{node.lineno}: wait_for_timeout: {_IN_BROWSERS}"
         elif isinstance(node, ast.expr) and (name := _sleep(node, modules, names)) and id(node) not in yielding:
-            yield f"{place}:{node.lineno}: {name}: {_INSTEAD}"
+            yield f"{path}:{node.lineno}: {name}: {_INSTEAD}"
         elif scripts and isinstance(node, ast.Constant) and isinstance(node.value, str):
             for found in _IN_SCRIPTS.finditer(node.value):
                 # A multi-line constant starts at its first line, and a script is indented like the code around it.
                 line = node.lineno + node.value.count("\n", 0, found.start())
-                yield f"{place}:{line}: {found[0]}…) in a script: {_IN_BROWSERS}"
+                yield f"{path}:{line}: {found[0]}…) in a script: {_IN_BROWSERS}"
 
 
 def _imported(tree: ast.AST) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -22,18 +22,18 @@ def findings(root: Path) -> Iterator[str]:
     plain: dict[str, str] = {}
     for room in _ROOMS:
         for file in sorted((root / room).rglob("*.py")):
-            place, source = file.relative_to(root), file.read_text()
-            if {file.stem, *place.parent.parts} & _JUNK_DRAWERS:
-                yield f"{place}: the name doesn't describe the content; name the file after its content"
-            yield from _between_tests_and_benchmarks(place, source)
+            path, source = file.relative_to(root), file.read_text()
+            if {file.stem, *path.parent.parts} & _JUNK_DRAWERS:
+                yield f"{path}: the name doesn't describe the content; name the file after its content"
+            yield from _between_tests_and_benchmarks(path, source)
             if room == "tests":
                 continue
             for node in _functions(ast.parse(source)):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > _MOST_LINES:
-                    yield f"{place}:{node.lineno}: {node.name} has {lines} lines, at most {_MOST_LINES}"
+                    yield f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {_MOST_LINES}"
                 if room in _SERVED and isinstance(node, ast.FunctionDef):
-                    plain[node.name] = f"{place}:{node.lineno}"
+                    plain[node.name] = f"{path}:{node.lineno}"
                     if any(ast.unparse(each).startswith(("router.", "app.")) for each in node.decorator_list):
                         dependencies.add(node.name)
             if room in _SERVED:
@@ -51,10 +51,10 @@ def _functions(node: ast.AST) -> Iterator[_Function]:
             yield from _functions(child)
 
 
-def _between_tests_and_benchmarks(place: Path, source: str) -> Iterator[str]:
+def _between_tests_and_benchmarks(path: Path, source: str) -> Iterator[str]:
     """Checks that benchmarks import only `tests.servers`, and that only their own tests import benchmarks."""
-    if place.parts[0] == "benchmarks":
+    if path.parts[0] == "benchmarks":
         for needed in sorted(set(_NEEDS_TESTS.findall(source)) - {"servers"}):
-            yield f"{place}: tests.{needed}: benchmarks can import only tests.servers from the tests"
-    elif place.parts[0] == "tests" and "benchmarks" not in place.parts and _NEEDS_BENCHMARKS.search(source):
-        yield f"{place}: only tests of benchmarks can import benchmarks"
+            yield f"{path}: tests.{needed}: benchmarks can import only tests.servers from the tests"
+    elif path.parts[0] == "tests" and "benchmarks" not in path.parts and _NEEDS_BENCHMARKS.search(source):
+        yield f"{path}: only tests of benchmarks can import benchmarks"

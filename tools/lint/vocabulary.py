@@ -32,14 +32,14 @@ def findings(root: Path) -> Iterator[str]:
     retired: dict[str, str] = tomllib.loads(Path(__file__).with_name("retired_names.toml").read_text())
     for room in _ROOMS:
         for file in sorted((root / room).rglob("*.py")):
-            source, place = file.read_text(), file.relative_to(root)
+            source, path = file.read_text(), file.relative_to(root)
             if file.stem in retired:
-                yield f"{place}: the file's name: {retired[file.stem]}"
-            yield from _retired_names(place, source, retired)
-            yield from _relative_clauses(place, source)
+                yield f"{path}: the file's name: {retired[file.stem]}"
+            yield from _retired_names(path, source, retired)
+            yield from _relative_clauses(path, source)
 
 
-def _retired_names(place: Path, source: str, retired: Mapping[str, str]) -> Iterator[str]:
+def _retired_names(path: Path, source: str, retired: Mapping[str, str]) -> Iterator[str]:
     by_words = {_words(name): instead for name, instead in retired.items() if name not in _WHOLE_ONLY}
     found = {name: instead for name in set(_NAME.findall(source)) if (instead := _instead(name, retired, by_words))}
     if not found:
@@ -47,7 +47,7 @@ def _retired_names(place: Path, source: str, retired: Mapping[str, str]) -> Iter
     # Tokens distinguish names from words in strings and comments, but take much longer.
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME and token.string in found:
-            yield f"{place}:{token.start[0]}: {token.string}: {found[token.string]}"
+            yield f"{path}:{token.start[0]}: {token.string}: {found[token.string]}"
 
 
 def _instead(name: str, retired: Mapping[str, str], by_words: Mapping[tuple[str, ...], str]) -> str | None:
@@ -65,9 +65,9 @@ def _words(name: str) -> tuple[str, ...]:
     return tuple(word.lower().removesuffix("s") for word in _WORD.findall(name))
 
 
-def _relative_clauses(place: Path, source: str) -> Iterator[str]:
+def _relative_clauses(path: Path, source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = node.value.value
             if _OPENING.match(text):
-                yield f"{place}:{node.lineno}: begins with a relative clause: {text.strip()[:60]}"
+                yield f"{path}:{node.lineno}: begins with a relative clause: {text.strip()[:60]}"

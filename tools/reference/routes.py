@@ -237,23 +237,23 @@ class Routes:
             yield f"* Scopes: {route.scopes}"
         if route.credentials != self._usual_credentials:
             yield f"* Credentials: {names(route.credentials) or 'none'}"
-        for place, title in (("path", "Path"), ("query", "Query"), ("header", "Headers")):
-            yield from self._parameters(route, place, title, page)
+        for location, title in (("path", "Path"), ("query", "Query"), ("header", "Headers")):
+            yield from self._parameters(route, location, title, page)
         if body := route.operation.get("requestBody"):
             yield self._body(route, body, page)
         if errors := [status for status in route.errors if status not in self._usual_errors]:
             yield f"* Errors: {', '.join(errors)}"
 
-    def _parameters(self, route: _Route, place: str, title: str, page: str) -> Iterator[str]:
+    def _parameters(self, route: _Route, location: str, title: str, page: str) -> Iterator[str]:
         """Yields lists of the shared parameters, and of the operation's own parameters with their types."""
         shared, own = [], []
         for parameter in route.operation["parameters"]:
             described = resolved(parameter, self._document)
-            if described["in"] != place or name_of(parameter) in self._usual_parameters:
+            if described["in"] != location or name_of(parameter) in self._usual_parameters:
                 continue
             if "$ref" in parameter:
                 shared.append(f"`{_named(described)}`")
-            elif (kind := self._type(described["schema"], page)) != "string" or place != "path":
+            elif (kind := self._type(described["schema"], page)) != "string" or location != "path":
                 own.append(". ".join([f"  * `{_named(described)}`: {kind}", *_meaning(described)]))
         if shared or own:
             yield f"* {title}: {', '.join(shared)}".rstrip()

@@ -13,7 +13,7 @@ EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-4a10-7b21-8d3e
 NAME_PATTERN: Final = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 
 
-def secret_place(company_id: str, name: str) -> str:
+def secret_context(company_id: str, name: str) -> str:
     """Returns the only context in which a secret's ciphertext can be decrypted."""
     return f"secrets/{company_id}/{name}"
 
@@ -61,7 +61,7 @@ class SecretDeleted(Event, type="aes.registry.secret.deleted.v1"):
 
 
 class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStored,)):
-    """Create a secret or replace its value. ``ciphertext`` is base64 and bound to ``secret_place``."""
+    """Create a secret or replace its value. ``ciphertext`` is base64 and bound to ``secret_context``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a token": {"name": "TICKETS_TOKEN", "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ="}

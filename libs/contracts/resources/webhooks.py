@@ -178,7 +178,7 @@ class DeliveryPage(ListPage):
     deliveries: list[Delivery]
 
 
-def secret_place(webhook_id: str, secret_id: str) -> str:
+def secret_context(webhook_id: str, secret_id: str) -> str:
     """Returns the only context in which a signing secret's ciphertext can be decrypted."""
     return f"webhook_secrets/{webhook_id}/{secret_id}"
 
@@ -255,7 +255,7 @@ class WebhookDeliveryRequested(Event, type="aes.timeline.webhook.delivery_reques
 
 
 class SealedSecret(BaseModel):
-    """An encrypted signing secret. ``ciphertext`` is base64 and bound to ``secret_place``."""
+    """An encrypted signing secret. ``ciphertext`` is base64 and bound to ``secret_context``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a webhook's secret": {

@@ -71,21 +71,21 @@ def _three(head: bytes, start: int) -> int:
 
 
 def _jpeg(head: bytes) -> tuple[int, int]:
-    place = 2
+    offset = 2
     while True:
-        if head[place] != 0xFF:
+        if head[offset] != 0xFF:
             raise ValueError("no marker")
-        marker = head[place + 1]
-        place += 1 if marker == 0xFF else 2
+        marker = head[offset + 1]
+        offset += 1 if marker == 0xFF else 2
         if marker == 0xFF or marker in _WITHOUT_LENGTH:
             continue
         if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
-            height, width = struct.unpack_from(">HH", head, place + 3)
+            height, width = struct.unpack_from(">HH", head, offset + 3)
             return width, height
-        (length,) = struct.unpack_from(">H", head, place)
+        (length,) = struct.unpack_from(">H", head, offset)
         if length < 2:
             raise ValueError("no length")
-        place += length
+        offset += length
 
 
 _READERS: Final[dict[str, Callable[[bytes], tuple[int, int]]]] = {

@@ -43,7 +43,7 @@ class ReadTables:
     async def __call__(self) -> int:
         """Reads files until none are waiting. Returns the number of attempts."""
         return await LeasedWork(
-            claim=lambda places: self.jobs.claim(places, self.lease_seconds),
+            claim=lambda slots: self.jobs.claim(slots, self.lease_seconds),
             renew=lambda jobs: self.jobs.renew([job.lease for job in jobs], self.lease_seconds),
             process=self._read,
             company_of=lambda job: job.artifact.company_id,

@@ -70,11 +70,15 @@ class UploadArtifact:
             raise invalid_file("The request doesn't contain a file.", "missing", "add a field named 'file'")
         name, metadata = safe_name(part.name), dict[str, Any]()
         kind = type_of(name)
-        look = Inspection()
+        inspection = Inspection()
         if strategy_of(kind.content_type) == "vision":
-            look = Inspection(lambda head: self._measure(name, kind.content_type, head, metadata), images.HEAD_BYTES)
+            inspection = Inspection(
+                lambda head: self._measure(name, kind.content_type, head, metadata), images.HEAD_BYTES
+            )
         async with self.blobs.upload(what.caller.company_id) as receiving:
-            file = await receiving.receive(name, kind, part.pieces, max_bytes=self.limits.max_bytes, look=look)
+            file = await receiving.receive(
+                name, kind, part.pieces, max_bytes=self.limits.max_bytes, inspection=inspection
+            )
             if await anext(parts, None) is not None:
                 raise invalid_file(
                     "The request contains more than one file.", "too_many", "upload each artifact in its own request"
@@ -104,8 +108,8 @@ class UploadArtifact:
             writer, connection = PostgresNewArtifacts(transaction, self.amounts), transaction.connection
             await writer.lock_session(what.session_id)
             if what.key is not None:
-                place = UploadKey(what.session_id, caller.user_id, what.key)
-                if (earlier := await repeated(connection, place, [file], [artifact_id])) is not None:
+                upload_key = UploadKey(what.session_id, caller.user_id, what.key)
+                if (earlier := await repeated(connection, upload_key, [file], [artifact_id])) is not None:
                     return await writer.get(earlier[0])
             [kept] = await receiving.keep(connection, [file])
             strategy = strategy_of(file.content_type)

@@ -37,8 +37,8 @@ class HttpTimeline:
         return _page(await self._get(_EVENTS, _reader_by(where), params))
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        place = {} if before is None else {"before": before}
-        params = {**_wanted(where), **place, "limit": limit}
+        cursor = {} if before is None else {"before": before}
+        params = {**_wanted(where), **cursor, "limit": limit}
         return _page(await self._get(f"{_EVENTS}/back", _reader_by(where), params))
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:

@@ -75,5 +75,5 @@ class OtherBody(ValidationFailed):
     def __init__(self) -> None:
         message = "This Idempotency-Key was already used with a different body."
         hint = "use a new key for another request"
-        place: list[str | int] = ["header", "Idempotency-Key"]
-        super().__init__(message, details=[ErrorDetail(loc=place, type="key_reused", message=message, hint=hint)])
+        location: list[str | int] = ["header", "Idempotency-Key"]
+        super().__init__(message, details=[ErrorDetail(loc=location, type="key_reused", message=message, hint=hint)])

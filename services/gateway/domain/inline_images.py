@@ -20,11 +20,11 @@ _SHORT_URL: Final = re.compile(r"data:image/[a-z]+;sha256,[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class InlineImage:
-    """An image embedded in a request. ``place``: the path of its first occurrence in the body."""
+    """An image embedded in a request. ``path``: the path of its first occurrence in the body."""
 
     extension: str
     content: bytes
-    place: Sequence[str | int]
+    path: Sequence[str | int]
 
     @property
     def digest(self) -> str:
@@ -51,7 +51,7 @@ class InlineImages:
     waiting: dict[str, InlineImage] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
 
-    def take(self, given: str, place: Sequence[str | int]) -> str:
+    def take(self, given: str, path: Sequence[str | int]) -> str:
         """Adds an image, given as a ``data:`` URL or as plain Base64, and returns its short URL.
 
         Raises ``ValueError`` for an invalid image or too many images. The message is for the client.
@@ -60,7 +60,7 @@ class InlineImages:
         extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
         if extension is None:
             raise ValueError("this isn't a PNG, JPEG, GIF, WebP or BMP image")
-        image = InlineImage(extension, content, tuple(place))
+        image = InlineImage(extension, content, tuple(path))
         url = f"data:{image.content_type};sha256,{image.digest}"
         if url not in self.waiting and len(self.waiting) == _MOST:
             raise ValueError(f"a request can contain at most {_MOST} different images; upload others to the session")

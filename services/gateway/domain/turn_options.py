@@ -18,8 +18,8 @@ def check_options(options: TurnOptions | None, caller: Principal) -> None:
     if caller.public is not None:
         raise PermissionDenied("A public key can't send options. Omit them to use the agent's settings.")
     if findings := list(_findings(options)):
-        place = ".".join(str(part) for part in findings[0].loc)
-        raise ValidationFailed(f"Invalid body: {place}: {findings[0].message}.", details=findings)
+        path = ".".join(str(part) for part in findings[0].loc)
+        raise ValidationFailed(f"Invalid body: {path}: {findings[0].message}.", details=findings)
 
 
 def _findings(options: TurnOptions) -> Iterator[ErrorDetail]:

@@ -220,7 +220,7 @@ class TurnStream:
         """Yields the rest of the step's text as deltas."""
         if text.about is None or self.at.is_done:
             return
-        place = {
+        fields = {
             "session_id": text.about["session_id"],
             "turn_id": text.about["turn_id"],
             "attempt": self.at.attempt,
@@ -228,19 +228,19 @@ class TurnStream:
         }
         offset = self.at.offset
         if text.content is not None and (rest := text.content[offset:]):
-            yield self._delta(OutputTextDelta(**place, offset=offset, text=rest))
+            yield self._delta(OutputTextDelta(**fields, offset=offset, text=rest))
         # A text that is shorter than the sent part is a different text.
         if self.at.offset and (text.content is None or self.at.offset == len(text.content)):
-            yield self._done(OutputTextDone(**place, length=self.at.offset).encode())
+            yield self._done(OutputTextDone(**fields, length=self.at.offset).encode())
 
     def _text(self, received: Received) -> list[StreamedEvent]:
         piece = orjson.loads(received.payload)
         sequence, attempt, step, length, is_done = self.at
-        place, own = (piece["attempt"], piece["step"]), (attempt, step)
+        position, own = (piece["attempt"], piece["step"]), (attempt, step)
         follows = received.envelope.sequence
-        if place < own or follows < sequence:
+        if position < own or follows < sequence:
             return []
-        if place > own or follows > sequence:
+        if position > own or follows > sequence:
             # The limit only protects memory against a broken producer.
             if len(self._texts) < _MAX_HELD:
                 self._texts.append(received)

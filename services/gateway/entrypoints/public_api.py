@@ -90,7 +90,7 @@ class PublicApi:
         rates = Rates(outside.shared_limits, limits, monotonic)
         commands = CommandDispatcher(outside.bus, outside.idempotency, upstreams.installed, rates)
         self.load = LoadShedding(on_refused=SHED.inc)
-        self.places = StreamSlots(outside.shared_limits, limits)
+        self.stream_slots = StreamSlots(outside.shared_limits, limits)
         self.feeds = Feeds(outside.timeline, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
         reader = EventReader(outside.bus, outside.timeline, self.feeds, upstreams)
         self.in_flight = InFlightRequests()
@@ -106,7 +106,7 @@ class PublicApi:
             turns=Turns(commands, outside.idempotency, upstreams, reader, sessions, images),
             reader=reader,
             owners=UpstreamReplies(upstreams),
-            streams=EventStreams(now, self.places),
+            streams=EventStreams(now, self.stream_slots),
             transfers=TransferProxy(upstreams),
             large_bodies=LargeBodies(),
         )

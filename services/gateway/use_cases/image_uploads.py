@@ -51,7 +51,7 @@ class ImageUploads:
     async def _message(self, write: Write, session_id: str, message: HistoryMessage) -> HistoryMessage:
         if isinstance(message.content, str):
             return message
-        blocks = [await self._stored(write, session_id, block, _said) for block in message.content]
+        blocks = [await self._stored(write, session_id, block, _history_file) for block in message.content]
         return message.model_copy(update={"content": blocks})
 
     async def _stored(
@@ -87,7 +87,7 @@ class ImageUploads:
             problem = refusal(answer.status, reply)
             if isinstance(problem, ValidationFailed | UnsupportedMediaType):
                 # The upstream's error describes a form, but the caller sent an image in a body.
-                detail = ErrorDetail(loc=list(image.place), type="invalid_image", message=problem.message)
+                detail = ErrorDetail(loc=list(image.path), type="invalid_image", message=problem.message)
                 raise ValidationFailed(problem.message, details=[detail])
             raise problem
         return Artifact.model_validate_json(reply)
@@ -115,7 +115,7 @@ def _source(artifact: Artifact) -> ArtifactSource:
     return ArtifactSource(artifact_id=artifact.artifact_id)
 
 
-def _said(artifact: Artifact, image: ImageUrlBlock) -> SaidFile:
+def _history_file(artifact: Artifact, image: ImageUrlBlock) -> SaidFile:
     return SaidFile(
         type="file",
         source=_source(artifact),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Received
-from libs.contracts.resources.secrets import PutSecret, secret_place
+from libs.contracts.resources.secrets import PutSecret, secret_context
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
@@ -29,5 +29,5 @@ class Secrets:
         """
         if self.cipher is None:
             raise SecretsUnavailable
-        ciphertext = self.cipher.encrypt(value, place=secret_place(write.identity.company_id, name))
+        ciphertext = self.cipher.encrypt(value, context=secret_context(write.identity.company_id, name))
         return await self.commands.run(write, PutSecret(name=name, ciphertext=base64.b64encode(ciphertext).decode()))

@@ -96,13 +96,13 @@ class StreamSlots:
             if self._full_until.get(company_id, 0.0) > loop.time():
                 raise rate_exceeded(STREAMS, limit, limit, _RETRY_SECONDS)
             try:
-                places = await self._shared.hold_slots(company_id, taken + block_of(limit), limit)
+                slots = await self._shared.hold_slots(company_id, taken + block_of(limit), limit)
             except StoreUnavailable as problem:
                 _log.warning("limits.not_shared", limit=STREAMS, problem=str(problem).strip())
                 self._held[company_id] = self._open[company_id] + 1
                 return
-            self._held[company_id] = places.held
-            if places.held <= self._open[company_id]:
+            self._held[company_id] = slots.held
+            if slots.held <= self._open[company_id]:
                 # Keeps a flood of rejected requests from becoming a flood of queries.
                 self._full_until[company_id] = loop.time() + _REFUSED_SECONDS
-                raise rate_exceeded(STREAMS, limit, places.held + places.others, _RETRY_SECONDS)
+                raise rate_exceeded(STREAMS, limit, slots.held + slots.others, _RETRY_SECONDS)

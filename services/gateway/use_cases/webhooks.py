@@ -19,7 +19,7 @@ from libs.contracts.resources.webhooks import (
     WebhookCreated,
     WebhookStatus,
     WebhookUpdated,
-    secret_place,
+    secret_context,
 )
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
@@ -38,7 +38,7 @@ class NewSecret:
     text: str
 
     def sealed(self, webhook_id: str) -> SealedSecret:
-        ciphertext = self.cipher.encrypt(self.text, place=secret_place(webhook_id, self.id))
+        ciphertext = self.cipher.encrypt(self.text, context=secret_context(webhook_id, self.id))
         return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
 
     def shown(self, stored_id: str | None, what: str) -> str:

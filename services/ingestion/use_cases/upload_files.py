@@ -53,7 +53,7 @@ class UploadFiles:
                 name = safe_name(part.name)
                 max_bytes = self.limits.max_bytes
                 received.append(
-                    await upload.receive(name, type_of(name), part.pieces, max_bytes=max_bytes, look=Inspection())
+                    await upload.receive(name, type_of(name), part.pieces, max_bytes=max_bytes, inspection=Inspection())
                 )
             if not received:
                 raise invalid_file("The request doesn't contain a file.", "missing", "add a field named 'file'")

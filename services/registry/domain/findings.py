@@ -15,9 +15,9 @@ def found(loc: Loc, kind: str, message: str, hint: str | None = None) -> ErrorDe
 class InvalidConfiguration(ValidationFailed):
     def __init__(self, errors: list[ErrorDetail]) -> None:
         first = errors[0]
-        place = ".".join(str(step) for step in first.loc) or "document"
+        path = ".".join(str(step) for step in first.loc) or "document"
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        super().__init__(f"{place}: {first.message}{more}", details=errors)
+        super().__init__(f"{path}: {first.message}{more}", details=errors)
 
 
 def reject(errors: Iterable[ErrorDetail]) -> None:

@@ -15,9 +15,9 @@ _EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type"
 
 def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
     """Returns the errors in a JSON Schema, which must be self-contained."""
-    for place in _large_integers(schema, loc):
+    for location in _large_integers(schema, loc):
         message = f"Integers can't exceed {_LARGEST_INTEGER}"
-        return [found(place, "number_out_of_range", message, "use a smaller number")]
+        return [found(location, "number_out_of_range", message, "use a smaller number")]
     try:
         compile_schema(schema)
     except SchemaInvalid as problem:

@@ -62,20 +62,20 @@ def _errors(body: ToolsetBody, secrets: Collection[str]) -> Iterator[ErrorDetail
     for name in secret_names(body.model_dump(include={"headers", "tools"})):
         if name not in secrets:
             hint = near(name, secrets) or f"store it first: PUT /secrets/{name}/"
-            yield found(_place_of(body, name), "secret_unknown", f"Unknown secret {name!r}", hint)
+            yield found(_location_of(body, name), "secret_unknown", f"Unknown secret {name!r}", hint)
 
 
-def _place_of(body: ToolsetBody, secret: str) -> Loc:
+def _location_of(body: ToolsetBody, secret: str) -> Loc:
     """Returns the location of the first header that refers to the secret."""
-    places: list[tuple[Loc, Mapping[str, str]]]
+    candidates: list[tuple[Loc, Mapping[str, str]]]
     if isinstance(body, HttpToolsetBody):
-        places = [(("tools", index, "headers"), tool.headers) for index, tool in enumerate(body.tools)]
+        candidates = [(("tools", index, "headers"), tool.headers) for index, tool in enumerate(body.tools)]
     else:
-        places = [(("headers",), body.headers)]
+        candidates = [(("headers",), body.headers)]
     return next(
         (
-            (*place, header)
-            for place, headers in places
+            (*location, header)
+            for location, headers in candidates
             for header, value in headers.items()
             if secret in SECRET_REFERENCE.findall(value)
         ),
@@ -86,15 +86,15 @@ def _place_of(body: ToolsetBody, secret: str) -> Loc:
 def _header_errors(headers: Mapping[str, str], loc: Loc) -> Iterator[ErrorDetail]:
     seen: set[str] = set()
     for name, value in headers.items():
-        place: Loc = (*loc, name)
+        location: Loc = (*loc, name)
         if name.lower() in _OF_THE_CLIENT:
-            yield found(place, "header_reserved", "The service sets this header itself", "remove it")
+            yield found(location, "header_reserved", "The service sets this header itself", "remove it")
         if name.lower() in seen:
-            yield found(place, "header_repeated", "This header is repeated", "list it once")
+            yield found(location, "header_repeated", "This header is repeated", "list it once")
         seen.add(name.lower())
         if _ANY_SECRET.search(SECRET_REFERENCE.sub("", value)):
             hint = "use only letters, digits, _ and - in the name, and start with a letter"
-            yield found(place, "secret_reference", "A reference to a secret must have the form ${secret:NAME}", hint)
+            yield found(location, "secret_reference", "A reference to a secret must have the form ${secret:NAME}", hint)
 
 
 def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
@@ -136,13 +136,13 @@ def _template_errors(tool: HttpTool, loc: Loc) -> Iterator[ErrorDetail]:
     properties = tool.parameters.get("properties", {})
     known = properties if isinstance(properties, dict) else {}
     for part, value in (("url", tool.url), ("query", tool.query), ("body", tool.body)):
-        for place, text in _texts(value, (*loc, part)):
+        for location, text in _texts(value, (*loc, part)):
             if part != "url" and _ANY_SECRET.search(text):
-                yield _secret_outside_headers(place)
+                yield _secret_outside_headers(location)
             for name in _PLACEHOLDER.findall(_ANY_SECRET.sub("", text)):
                 if name and name not in known:
                     hint = near(name, known) or f"add {name} to the properties in parameters, or remove the placeholder"
-                    yield found(place, "placeholder_unknown", f"The tool doesn't have an argument {name!r}", hint)
+                    yield found(location, "placeholder_unknown", f"The tool doesn't have an argument {name!r}", hint)
     if tool.method == "GET" and tool.body is not None:
         yield found((*loc, "body"), "body_of_get", "A GET request can't have a body", "use query, or the method POST")
 

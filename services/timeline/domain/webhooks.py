@@ -8,7 +8,7 @@ from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.identity import Identity
 from libs.contracts.resources import webhooks
-from libs.contracts.resources.webhooks import WebhookDisabled, WebhookStatus, secret_place
+from libs.contracts.resources.webhooks import WebhookDisabled, WebhookStatus, secret_context
 from libs.contracts.timeline import TimelineFilter
 
 MOST_WEBHOOKS: Final = 50
@@ -100,6 +100,6 @@ class WebhookSecret:
     expires_at: datetime | None = None
 
     @property
-    def place(self) -> str:
+    def context(self) -> str:
         """The context to which the ciphertext is bound."""
-        return secret_place(self.webhook_id, self.id)
+        return secret_context(self.webhook_id, self.id)

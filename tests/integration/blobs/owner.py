@@ -48,7 +48,7 @@ class Owner:
                     type_of(name),
                     one_piece(content) if isinstance(content, bytes) else content,
                     max_bytes=1_000_000,
-                    look=Inspection(),
+                    inspection=Inspection(),
                 )
                 for name, content in files
             ]

@@ -95,7 +95,7 @@ def test_secrets_under_another_key_are_found(database: str, monkeypatch: pytest.
 async def _keep_secret(database_url: str, cipher: SecretCipher) -> None:
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         await connection.execute("ALTER TABLE webhook_secrets DROP CONSTRAINT fk_webhook_secrets_webhook_id_webhooks")
-        values = (new_id(), new_id(), cipher.encrypt("whsec_", place="anywhere"))
+        values = (new_id(), new_id(), cipher.encrypt("whsec_", context="anywhere"))
         statement = "INSERT INTO webhook_secrets (id, webhook_id, ciphertext, created_at) VALUES (%s, %s, %s, now())"
         await connection.execute(statement, values)
 

@@ -17,7 +17,7 @@ from deploy.local.credentials import Credentials
 from deploy.local.home import Home
 from libs.contracts.identifiers import new_id
 from libs.contracts.resources import webhooks
-from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.secrets import secret_context
 from libs.secrets import SecretCipher
 from services.registry.bootstrap import MIGRATIONS as REGISTRY
 from services.timeline.bootstrap import MIGRATIONS as TIMELINE
@@ -39,7 +39,7 @@ def databases(infrastructure: Infrastructure, topic_prefix: str) -> Iterator[dic
 
 
 def keep_secret(url: str, name: str, key: bytes) -> None:
-    ciphertext = SecretCipher([key]).encrypt(f"value of {name}", place=secret_place("company-1", name))
+    ciphertext = SecretCipher([key]).encrypt(f"value of {name}", context=secret_context("company-1", name))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO secrets VALUES (%s, 'company-1', %s, %s, now(), now())", (new_id(), name, ciphertext)
@@ -48,7 +48,7 @@ def keep_secret(url: str, name: str, key: bytes) -> None:
 
 def keep_webhook_secret(url: str, key: bytes) -> tuple[str, str]:
     webhook_id, secret_id = new_id(), new_id()
-    ciphertext = SecretCipher([key]).encrypt("whsec_", place=webhooks.secret_place(webhook_id, secret_id))
+    ciphertext = SecretCipher([key]).encrypt("whsec_", context=webhooks.secret_context(webhook_id, secret_id))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER TABLE webhook_secrets DROP CONSTRAINT fk_webhook_secrets_webhook_id_webhooks")
         connection.execute(
@@ -84,11 +84,11 @@ def test_every_secret_gets_the_newest_key(databases: dict[str, str], monkeypatch
         stored = dict(connection.execute("SELECT name, ciphertext FROM secrets WHERE name <> 'GONE'").fetchall())
     with psycopg.connect(databases["timeline"]) as connection:
         ((webhook,),) = connection.execute("SELECT ciphertext FROM webhook_secrets").fetchall()
-    assert {name: newest.decrypt(each, place=secret_place("company-1", name)) for name, each in stored.items()} == {
+    assert {name: newest.decrypt(each, context=secret_context("company-1", name)) for name, each in stored.items()} == {
         "ONE": "value of ONE",
         "TWO": "value of TWO",
     }
-    assert newest.decrypt(webhook, place=webhooks.secret_place(webhook_id, secret_id)) == "whsec_"
+    assert newest.decrypt(webhook, context=webhooks.secret_context(webhook_id, secret_id)) == "whsec_"
 
 
 @pytest.mark.parametrize(("lost", "kept"), [((), (NEW, OLD)), ((LOST,), (NEW, OLD, STORED))])

@@ -107,13 +107,13 @@ async def test_places_of_gateways_that_ask_at_once_stay_within_the_limit(databas
     entered = 0
     async with AsyncExitStack() as streams:
 
-        async def enter(places: StreamSlots) -> None:
+        async def enter(slots: StreamSlots) -> None:
             nonlocal entered
             with suppress(RateLimited):
-                await streams.enter_async_context(places.taken("acme"))
+                await streams.enter_async_context(slots.taken("acme"))
                 entered += 1
 
-        await asyncio.gather(*(enter(places) for _ in range(60) for places in gateways))
+        await asyncio.gather(*(enter(slots) for _ in range(60) for slots in gateways))
         # Two of the three are refused something. All is held then, and who is refused uses all that it holds; the third
         # one may keep a block for the next.
         assert 100 - block_of(100) <= entered <= 100

@@ -12,7 +12,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandContext, Envelope, Event, MessageContext
-from libs.contracts.resources.webhooks import DeleteWebhook, UpdateWebhook, WebhookStatus, secret_place
+from libs.contracts.resources.webhooks import DeleteWebhook, UpdateWebhook, WebhookStatus, secret_context
 from libs.contracts.timestamps import format_time, now_text
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Database, Presence
@@ -116,7 +116,7 @@ class Stores:
 
 def secret_of(webhook: Webhook, text: str = "whsec_c2VjcmV0", moment: datetime = START) -> WebhookSecret:
     secret_id = new_id()
-    ciphertext = CIPHER.encrypt(text, place=secret_place(webhook.id, secret_id))
+    ciphertext = CIPHER.encrypt(text, context=secret_context(webhook.id, secret_id))
     return WebhookSecret(id=secret_id, webhook_id=webhook.id, ciphertext=ciphertext, created_at=moment)
 
 

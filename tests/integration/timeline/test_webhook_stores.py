@@ -246,7 +246,7 @@ async def test_secrets_sign_until_they_expire(stores: Stores) -> None:
                 if not added:
                     raise _TooMany
     claimed = await held(stores, webhook)
-    texts = [CIPHER.decrypt(each.ciphertext, place=each.place) for each in claimed.secrets]
+    texts = [CIPHER.decrypt(each.ciphertext, context=each.context) for each in claimed.secrets]
     assert texts == ["whsec_3", "whsec_2", "whsec_1", "whsec_c2VjcmV0"]
     later = await stores.queue.claimed(WORKER, webhook.id, now=START + timedelta(hours=1))
     assert len(later.secrets) == 1
@@ -258,8 +258,8 @@ async def test_secrets_are_encrypted_under_the_newest_key(real: Stores) -> None:
     new = SecretCipher([b"n" * 32, b"k" * 32])
     assert await real.maintenance.secrets_not_under(CIPHER.current_id, after="", limit=5) == []
     (old,) = await real.maintenance.secrets_not_under(new.current_id, after="", limit=5)
-    text = new.decrypt(old.ciphertext, place=old.place)
-    await real.maintenance.replace_ciphertext(old, new.encrypt(text, place=old.place))
+    text = new.decrypt(old.ciphertext, context=old.context)
+    await real.maintenance.replace_ciphertext(old, new.encrypt(text, context=old.context))
     assert await real.maintenance.secrets_not_under(new.current_id, after="", limit=5) == []
     assert webhook.id == old.webhook_id
 

@@ -212,7 +212,7 @@ class Streams:
     """Open streams of one gateway."""
 
     def __init__(self, shared: FakeSharedLimits, limits: CompanyLimits) -> None:
-        self.places = StreamSlots(shared, limits)
+        self.slots = StreamSlots(shared, limits)
         self._open: list[AsyncExitStack] = []
 
     def __len__(self) -> int:
@@ -224,7 +224,7 @@ class Streams:
         for _ in range(number):
             async with AsyncExitStack() as entering:
                 with suppress(RateLimited):
-                    await entering.enter_async_context(self.places.taken(COMPANY))
+                    await entering.enter_async_context(self.slots.taken(COMPANY))
                     self._open.append(entering.pop_all())
         return len(self) - before
 
@@ -245,8 +245,8 @@ async def test_places_of_ended_streams_come_back_to_the_other_gateways() -> None
     first, second = (Streams(FakeSharedLimits(state, name), limits) for name in "ab")
     assert await first.enter(40) == 40
     await first.leave(40)
-    await first.places.renew()
-    assert state.places[COMPANY]["a"] == 0
+    await first.slots.renew()
+    assert state.slots[COMPANY]["a"] == 0
     assert await second.enter(50) == 40
 
 
@@ -254,8 +254,8 @@ async def test_a_gateway_that_stops_gives_its_places_back() -> None:
     state, limits = FakeSharedState(Clock()), usual_limits(streams=40)
     first = Streams(FakeSharedLimits(state, "a"), limits)
     await first.enter(30)
-    await first.places.close()
-    assert state.places[COMPANY]["a"] == 0
+    await first.slots.close()
+    assert state.slots[COMPANY]["a"] == 0
 
 
 class SlowRenewal(FakeSharedLimits):
@@ -276,7 +276,7 @@ async def test_a_renewal_gives_no_places_away_that_are_taken_meanwhile() -> None
     shared = SlowRenewal(state)
     streams = Streams(shared, limits)
     await streams.enter(5)
-    renewal = asyncio.create_task(streams.places.renew())
+    renewal = asyncio.create_task(streams.slots.renew())
     await shared.began.wait()
     entering = asyncio.create_task(streams.enter(20))
     for _ in range(100):
@@ -285,7 +285,7 @@ async def test_a_renewal_gives_no_places_away_that_are_taken_meanwhile() -> None
     await renewal
     await entering
     assert len(streams) == 25
-    assert state.places[COMPANY]["gateway-1"] >= 25
+    assert state.slots[COMPANY]["gateway-1"] >= 25
 
 
 async def test_a_response_that_is_never_sent_gives_its_place_back(public: Gateway) -> None:
@@ -323,9 +323,9 @@ def test_places_never_exceed_the_limit(steps: list[tuple[int, int, bool]], limit
                 await gateways[which].enter(number)
             else:
                 await gateways[which].leave(number)
-                await gateways[which].places.renew()
+                await gateways[which].slots.renew()
             assert sum(map(len, gateways)) <= limit
-            assert sum(state.places[COMPANY].values()) <= limit + 2 * block_of(limit)
+            assert sum(state.slots[COMPANY].values()) <= limit + 2 * block_of(limit)
 
     asyncio.run(run())
 

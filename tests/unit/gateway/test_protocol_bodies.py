@@ -106,8 +106,8 @@ async def test_bodies_have_a_limit_however_they_are_sent(public: Gateway, door: 
     body = b'{"a": "' + b"x" * (wanted.limit * SIZES[size] if SIZES[size] > 1 else wanted.limit) + b'"}'
 
     async def pieces() -> Any:
-        for place in range(0, len(body), 65_536):
-            yield body[place : place + 65_536]
+        for offset in range(0, len(body), 65_536):
+            yield body[offset : offset + 65_536]
 
     for content in (body, pieces()):
         response = await post(public, wanted, content)

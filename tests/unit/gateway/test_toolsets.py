@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from libs.contracts.messages import Event
-from libs.contracts.resources.secrets import DeleteSecret, PutSecret, Secret, SecretDeleted, SecretStored, secret_place
+from libs.contracts.resources.secrets import (
+    DeleteSecret,
+    PutSecret,
+    Secret,
+    SecretDeleted,
+    SecretStored,
+    secret_context,
+)
 from libs.contracts.resources.toolsets import (
     CreateToolset,
     DeleteToolset,
@@ -137,7 +144,7 @@ async def test_a_secret_leaves_the_gateway_encrypted(opened: Gateway) -> None:
     (sent,) = opened.bus.sent
     assert isinstance(sent.command, PutSecret)
     ciphertext = base64.b64decode(sent.command.ciphertext)
-    assert CIPHER.decrypt(ciphertext, place=secret_place("company-1", "TOKEN")) == VALUE
+    assert CIPHER.decrypt(ciphertext, context=secret_context("company-1", "TOKEN")) == VALUE
     assert VALUE not in sent.command.encode().decode()
     assert opened.idempotency.recorded == {}
 

@@ -46,7 +46,7 @@ async def test_a_webhook_is_made_and_its_secret_shown_once(public: Gateway) -> N
         "next": None,
     }
     (stored,) = public.webhooks.rows[shown["id"]].secrets
-    assert CIPHER.decrypt(stored.ciphertext, place=stored.place) == secret
+    assert CIPHER.decrypt(stored.ciphertext, context=stored.context) == secret
 
 
 @pytest.mark.parametrize(
@@ -85,41 +85,41 @@ async def test_without_a_key_for_secrets_none_is_made() -> None:
 
 async def test_a_webhook_is_changed_paused_and_deleted(public: Gateway) -> None:
     made = (await make(public)).json()
-    place = f"/webhooks/{made['id']}/"
+    path = f"/webhooks/{made['id']}/"
     public.clock.advance(1)
-    paused = (await public.client.patch(place, json={"status": "disabled", "event_types": ["*"]})).json()
+    paused = (await public.client.patch(path, json={"status": "disabled", "event_types": ["*"]})).json()
     assert (paused["status"], paused["disabled_reason"], paused["event_types"]) == ("disabled", "requested", ["*"])
     assert paused["updated_at"] > made["updated_at"]
-    assert (await public.client.post(f"{place}test/")).status_code == 409
-    again = (await public.client.patch(place, json={"status": "enabled", "url": "https://example.com/b"})).json()
+    assert (await public.client.post(f"{path}test/")).status_code == 409
+    again = (await public.client.patch(path, json={"status": "enabled", "url": "https://example.com/b"})).json()
     assert (again["status"], again["disabled_reason"], again["url"]) == ("enabled", None, "https://example.com/b")
-    gone = await public.client.delete(place)
+    gone = await public.client.delete(path)
     assert (gone.status_code, gone.content) == (204, b"")
     for method in ("GET", "PATCH", "DELETE"):
         body = {"json": {}} if method == "PATCH" else {}
-        assert (await public.client.request(method, place, **body)).status_code == 404  # type: ignore[arg-type]
+        assert (await public.client.request(method, path, **body)).status_code == 404  # type: ignore[arg-type]
     assert emitted(public) == ["created", "updated", "disabled", "updated", "deleted"]
 
 
 async def test_a_webhook_says_since_when_its_deliveries_fail(public: Gateway) -> None:
     made = (await make(public)).json()
-    row, place = public.webhooks.rows[made["id"]], f"/webhooks/{made['id']}/"
+    row, path = public.webhooks.rows[made["id"]], f"/webhooks/{made['id']}/"
     assert made["failing_since"] is None
     row.webhook = replace(row.webhook, failing_since=row.webhook.created_at)
     (listed,) = (await public.client.get("/webhooks/")).json()["webhooks"]
     assert listed["failing_since"] == made["created_at"]
-    paused = (await public.client.patch(place, json={"status": "disabled"})).json()
+    paused = (await public.client.patch(path, json={"status": "disabled"})).json()
     assert paused["failing_since"] == made["created_at"]
-    assert (await public.client.patch(place, json={"status": "enabled"})).json()["failing_since"] is None
+    assert (await public.client.patch(path, json={"status": "enabled"})).json()["failing_since"] is None
 
 
 async def test_secrets_rotate_within_bounds(public: Gateway) -> None:
     made = (await make(public)).json()
-    place = f"/webhooks/{made['id']}/rotate/"
-    statuses = [(await public.client.post(place)).status_code for _ in range(5)]
+    path = f"/webhooks/{made['id']}/rotate/"
+    statuses = [(await public.client.post(path)).status_code for _ in range(5)]
     assert statuses == [200] * 4 + [409]
     public.clock.advance(86_400)
-    rotated = await public.client.post(place, json={"grace_seconds": 0})
+    rotated = await public.client.post(path, json={"grace_seconds": 0})
     assert rotated.status_code == 200
     assert rotated.json()["secret"] not in (made["secret"], None)
 
@@ -176,13 +176,13 @@ async def test_the_hint_for_a_url_fits_its_form(public: Gateway, url: str, advic
 
 async def test_deliveries_are_listed_and_begun_again(public: Gateway) -> None:
     made = (await make(public)).json()
-    place = f"/webhooks/{made['id']}"
-    tested = (await public.client.post(f"{place}/test/")).json()
+    path = f"/webhooks/{made['id']}"
+    tested = (await public.client.post(f"{path}/test/")).json()
     assert (tested["type"], tested["status"], tested["attempts"]) == ("webhook.test", "pending", 0)
     assert set(tested) == {
         "id", "event_id", "type", "status", "attempts", "next_attempt_at", "last_status", "last_response", "created_at",
     }  # fmt: skip
-    listed = (await public.client.get(f"{place}/deliveries/")).json()
+    listed = (await public.client.get(f"{path}/deliveries/")).json()
     assert listed == {
         "deliveries": [tested],
         "total": 1,
@@ -190,7 +190,7 @@ async def test_deliveries_are_listed_and_begun_again(public: Gateway) -> None:
         "has_more": False,
         "next": None,
     }
-    again = f"{place}/deliveries/{tested['id']}/redeliver/"
+    again = f"{path}/deliveries/{tested['id']}/redeliver/"
     waiting = replace(public.webhooks.kept[tested["id"]], attempts=3, next_attempt_at=None)
     public.webhooks.kept[tested["id"]] = waiting
     now = (await public.client.post(again)).json()
@@ -199,6 +199,6 @@ async def test_deliveries_are_listed_and_begun_again(public: Gateway) -> None:
     public.webhooks.kept[tested["id"]] = failed
     begun = (await public.client.post(again)).json()
     assert (begun["status"], begun["attempts"], begun["last_status"]) == ("pending", 0, 500)
-    assert (await public.client.post(f"{place}/deliveries/nonsense/redeliver/")).status_code == 404
+    assert (await public.client.post(f"{path}/deliveries/nonsense/redeliver/")).status_code == 404
     other = (await make(public)).json()["id"]
     assert (await public.client.post(f"/webhooks/{other}/deliveries/{tested['id']}/redeliver/")).status_code == 404

@@ -10,51 +10,51 @@ from pydantic import ValidationError
 from libs.secrets import SecretCipher, SecretsSettings, SecretUnreadable, id_of, key_id, parse_keys, reencrypt
 
 OLD, NEW = b"o" * 32, b"n" * 32
-PLACE = "webhook_endpoints/1"
+CONTEXT = "webhook_endpoints/1"
 
 
 def test_what_was_encrypted_is_read_again_and_never_looks_alike() -> None:
     cipher = SecretCipher([NEW])
-    stored = [cipher.encrypt("whsec_grün", place=PLACE) for _ in range(2)]
+    stored = [cipher.encrypt("whsec_grün", context=CONTEXT) for _ in range(2)]
 
-    assert [cipher.decrypt(one, place=PLACE) for one in stored] == ["whsec_grün"] * 2
+    assert [cipher.decrypt(one, context=CONTEXT) for one in stored] == ["whsec_grün"] * 2
     assert stored[0] != stored[1]
     assert b"whsec" not in stored[0]
 
 
 def test_the_first_key_encrypts_and_each_decrypts() -> None:
-    before = SecretCipher([OLD]).encrypt("secret", place=PLACE)
+    before = SecretCipher([OLD]).encrypt("secret", context=CONTEXT)
     during = SecretCipher([NEW, OLD])
     after = SecretCipher([NEW])
 
-    assert during.decrypt(before, place=PLACE) == "secret"
-    again = during.encrypt("secret", place=PLACE)
+    assert during.decrypt(before, context=CONTEXT) == "secret"
+    again = during.encrypt("secret", context=CONTEXT)
     assert (id_of(before), id_of(again)) == (key_id(OLD), key_id(NEW))
     assert during.current_id == key_id(NEW)
-    assert after.decrypt(again, place=PLACE) == "secret"
+    assert after.decrypt(again, context=CONTEXT) == "secret"
     with pytest.raises(SecretUnreadable, match=key_id(OLD).hex()):
-        after.decrypt(before, place=PLACE)
+        after.decrypt(before, context=CONTEXT)
 
 
 def test_a_ciphertext_is_good_in_its_own_place_only() -> None:
     cipher = SecretCipher([NEW])
     with pytest.raises(SecretUnreadable, match="another place"):
-        cipher.decrypt(cipher.encrypt("secret", place=PLACE), place="webhook_endpoints/2")
+        cipher.decrypt(cipher.encrypt("secret", context=CONTEXT), context="webhook_endpoints/2")
 
 
 @pytest.mark.parametrize("position", [0, 3, 10, 25, -1])
 def test_a_changed_byte_is_noticed(position: int) -> None:
     cipher = SecretCipher([NEW])
-    stored = bytearray(cipher.encrypt("secret", place=PLACE))
+    stored = bytearray(cipher.encrypt("secret", context=CONTEXT))
     stored[position] ^= 1
     with pytest.raises(SecretUnreadable):
-        cipher.decrypt(bytes(stored), place=PLACE)
+        cipher.decrypt(bytes(stored), context=CONTEXT)
 
 
 @pytest.mark.parametrize("stored", [b"", b"\x01", b"\x01" + key_id(NEW), b"\x01" + key_id(NEW) + b"x" * 11])
 def test_what_is_too_short_is_unreadable(stored: bytes) -> None:
     with pytest.raises(SecretUnreadable):
-        SecretCipher([NEW]).decrypt(stored, place=PLACE)
+        SecretCipher([NEW]).decrypt(stored, context=CONTEXT)
 
 
 def test_keys_are_base64_of_either_alphabet_with_or_without_padding() -> None:
@@ -95,7 +95,7 @@ OLD, NEW, LOST = b"o" * 32, b"n" * 32, b"l" * 32
 @dataclass(frozen=True)
 class Kept:
     id: str
-    place: str
+    context: str
     ciphertext: bytes
 
 
@@ -105,7 +105,7 @@ class Store:
 
     def keep(self, number: int, key: bytes) -> None:
         kept = Kept(f"{number:04}", f"place/{number}", b"")
-        self.secrets[kept.id] = replace(kept, ciphertext=SecretCipher([key]).encrypt(str(number), place=kept.place))
+        self.secrets[kept.id] = replace(kept, ciphertext=SecretCipher([key]).encrypt(str(number), context=kept.context))
 
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[Kept]:
         found = [each for each in self.secrets.values() if id_of(each.ciphertext) != key_id and each.id > after]
@@ -126,7 +126,7 @@ async def test_everything_readable_gets_the_newest_key() -> None:
     rotation = await reencrypt(store, cipher)
 
     assert rotation.changed == 290
-    assert [place for place, _ in rotation.unreadable] == [f"place/{number}" for number in range(100, 250)]
+    assert [context for context, _ in rotation.unreadable] == [f"place/{number}" for number in range(100, 250)]
     for number in (0, 10, 449):
-        assert SecretCipher([NEW]).decrypt(store.secrets[f"{number:04}"].ciphertext, place=f"place/{number}")
+        assert SecretCipher([NEW]).decrypt(store.secrets[f"{number:04}"].ciphertext, context=f"place/{number}")
     assert (await reencrypt(store, cipher)).changed == 0

@@ -54,12 +54,12 @@ def summarize(table: Table, budget: SampleBudget) -> dict[str, Any]:
     for count, row in enumerate(table.rows, 1):
         if count > _TYPED_ROWS:
             continue
-        for place, cell in enumerate(row[:_KEPT_COLUMNS]):
-            if place == len(types):
+        for index, cell in enumerate(row[:_KEPT_COLUMNS]):
+            if index == len(types):
                 types.append("empty")
-                headers.append(column_name(place))
+                headers.append(column_name(index))
             if not is_empty(cell):
-                types[place] = _wider(types[place], _type(cell) if table.typed else text_type(cell))
+                types[index] = _wider(types[index], _type(cell) if table.typed else text_type(cell))
         if len(sample) < KEPT_ROWS and budget.left > 0:
             kept = [_kept(cell) for cell in row[:_KEPT_COLUMNS]]
             budget.left -= sum(len(str(cell)) + 8 for cell in kept)

@@ -19,7 +19,7 @@ _TAKE: Final = f"""
     RETURNING granted::bigint, tokens::float8
 """
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('company_streams/' || %s, 0))"
-_PLACE_SECONDS: Final = 30
+_SLOT_SECONDS: Final = 30
 _HOLD: Final = f"""
     WITH others AS (
         SELECT coalesce(sum(places), 0)::bigint AS places FROM company_streams
@@ -27,14 +27,14 @@ _HOLD: Final = f"""
     )
     INSERT INTO company_streams AS s (company_id, gateway_id, places, expires_at)
     SELECT %(company)s, %(gateway)s, greatest(0, least(%(wanted)s, %(limit)s - places)),
-           now() + interval '{_PLACE_SECONDS} s'
+           now() + interval '{_SLOT_SECONDS} s'
     FROM others
     ON CONFLICT (company_id, gateway_id) DO UPDATE SET places = excluded.places, expires_at = excluded.expires_at
     RETURNING places, (SELECT places FROM others)
 """
 _RENEW: Final = f"""
     INSERT INTO company_streams AS s (company_id, gateway_id, places, expires_at)
-    SELECT company_id, %(gateway)s, places, now() + interval '{_PLACE_SECONDS} s'
+    SELECT company_id, %(gateway)s, places, now() + interval '{_SLOT_SECONDS} s'
     FROM json_to_recordset(%(held)s) AS g (company_id text, places integer) ORDER BY company_id
     ON CONFLICT (company_id, gateway_id) DO UPDATE SET places = excluded.places, expires_at = excluded.expires_at
 """
@@ -75,7 +75,7 @@ class PostgresSharedLimits:
 
     async def renew_slots(self, held: dict[str, int]) -> None:
         if held:
-            rows = [{"company_id": company_id, "places": places} for company_id, places in held.items()]
+            rows = [{"company_id": company_id, "places": slots} for company_id, slots in held.items()]
             await self._database.execute(_RENEW, {"gateway": self._gateway_id, "held": as_json(rows)})
 
     async def used(self, company_id: str, per_minute: dict[str, int]) -> dict[str, int]:

@@ -66,8 +66,8 @@ def _translated(info: ErrorInfo) -> A2AError:
     error = _CLASSES.get(info.type, InternalError)
     data: dict[str, Any] = {"type": info.type.value}
     if error is InvalidParamsError and info.details:
-        places = [(".".join(map(str, detail.loc)), detail.message) for detail in info.details]
-        data["errors"] = [{"field": place, "message": message} for place, message in places]
+        fields = [(".".join(map(str, detail.loc)), detail.message) for detail in info.details]
+        data["errors"] = [{"field": field, "message": message} for field, message in fields]
     return error(info.message, data)
 
 

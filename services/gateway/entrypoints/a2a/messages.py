@@ -81,8 +81,8 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
 def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
     """Returns an error for the first validation error."""
     found = problem.errors(include_url=False)[0]
-    place = ".".join(map(str, (*within, *found["loc"])))
-    return InvalidParamsError(f"{place}: {validation_message(found)}.")
+    path = ".".join(map(str, (*within, *found["loc"])))
+    return InvalidParamsError(f"{path}: {validation_message(found)}.")
 
 
 def _blocks(message: Message) -> Iterator[dict[str, Any]]:

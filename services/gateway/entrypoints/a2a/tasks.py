@@ -82,7 +82,7 @@ class TaskUpdates:
         self._session_id = session_id
         self._turn_id = turn_id
         self._files = files
-        self._place: tuple[int, int] | None = None
+        self._position: tuple[int, int] | None = None
         self._length = 0
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
@@ -100,8 +100,8 @@ class TaskUpdates:
             case TurnStarted():
                 yield self._working(progress)
             case TurnRestarted() as restarted:
-                if self._place is not None and self._place[1] > restarted.resumed_from_step:
-                    self._place, self._length = None, 0
+                if self._position is not None and self._position[1] > restarted.resumed_from_step:
+                    self._position, self._length = None, 0
                     yield self._artifact_update(_reply(""))
                 yield self._working(progress, {"restarted": {"attempt": restarted.attempt}})
             case ToolCallStarted() as call:
@@ -115,9 +115,9 @@ class TaskUpdates:
                 yield self._working(progress, {"tool_result": about})
 
     def _text(self, delta: OutputTextDelta) -> StreamResponse:
-        place = delta.attempt, delta.step
-        if place != self._place:
-            self._place, self._length = place, 0
+        position = delta.attempt, delta.step
+        if position != self._position:
+            self._position, self._length = position, 0
         is_first = self._length == 0
         self._length += len(delta.text)
         return self._artifact_update(_reply(delta.text), append=not is_first)

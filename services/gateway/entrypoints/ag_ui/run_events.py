@@ -73,7 +73,7 @@ class RunEvents:
         self._messages: list[Message] = list(given.messages)
         self._own: set[str] = set()
         self._open: AssistantMessage | None = None
-        self._place: tuple[int, int] | None = None
+        self._position: tuple[int, int] | None = None
         self._length = 0
 
     def begin(self) -> list[BaseEvent]:
@@ -111,11 +111,11 @@ class RunEvents:
                 yield from self._close()
             case TurnRestarted() as restarted:
                 yield from self._close()
-                if self._place is not None and self._place[1] > restarted.resumed_from_step:
+                if self._position is not None and self._position[1] > restarted.resumed_from_step:
                     yield from self._give_up()
             case OutputInvalid() as invalid:
                 yield from self._close()
-                if self._place is not None and self._place[1] == invalid.step:
+                if self._position is not None and self._position[1] == invalid.step:
                     yield from self._give_up()
             case ToolCallStarted() as call:
                 yield from self._close()
@@ -126,11 +126,11 @@ class RunEvents:
                 yield from self._result(call.call_id, call.reason)
 
     def _text(self, delta: OutputTextDelta) -> Iterator[BaseEvent]:
-        place = delta.attempt, delta.step
-        if place != self._place or self._open is None:
+        position = delta.attempt, delta.step
+        if position != self._position or self._open is None:
             yield from self._close()
-            self._place, self._length = place, 0
-            message = AssistantMessage(id=self._message_id(*place), content="")
+            self._position, self._length = position, 0
+            message = AssistantMessage(id=self._message_id(*position), content="")
             yield from self._add(message)
             self._open = message
             yield TextMessageStartEvent(message_id=message.id, role="assistant")
@@ -144,9 +144,9 @@ class RunEvents:
             self._open = None
 
     def _give_up(self) -> Iterator[BaseEvent]:
-        assert self._place is not None
-        yield from self._remove(self._message_id(*self._place))
-        self._place, self._length = None, 0
+        assert self._position is not None
+        yield from self._remove(self._message_id(*self._position))
+        self._position, self._length = None, 0
 
     def _call(self, call: ToolCallStarted, message_id: str) -> Iterator[BaseEvent]:
         if message_id not in self._own:

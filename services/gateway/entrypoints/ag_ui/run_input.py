@@ -199,10 +199,10 @@ def _blocks(user: UserMessage, number: int) -> Iterator[dict[str, Any]]:
     if isinstance(user.content, str):
         yield {"type": "text", "text": user.content}
         return
-    for place, part in enumerate(user.content):
+    for index, part in enumerate(user.content):
         if isinstance(part, TextPart):
             yield {"type": "text", "text": part.text}
         elif isinstance(part, ImagePart) and isinstance(part.source, UrlSource):
             yield {"type": "image_url", "image_url": {"url": part.source.value}}
         else:
-            raise invalid_field(["messages", number, "content", place], "must be text or an image")
+            raise invalid_field(["messages", number, "content", index], "must be text or an image")

@@ -76,7 +76,7 @@ class Runs:
             self.write, self.agent_key, f"ag-ui/{given.thread_id}", self.caller.public
         )
         messages = await sessions.last_messages(who, session_id)
-        last_answer = max((place for place, each in enumerate(messages) if each.role == "assistant"), default=-1)
+        last_answer = max((index for index, each in enumerate(messages) if each.role == "assistant"), default=-1)
         unanswered = [each.content for each in messages[last_answer + 1 :]]
         actions = await sessions.open_actions(who, session_id) if unanswered else []
         return Thread(session_id, actions, unanswered, messages[-1].turn_id if messages else None)

@@ -98,8 +98,8 @@ def _invalid_request(problem: RequestValidationError) -> ValidationFailed:
         ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
         for each in problem.errors()
     ]
-    place = ".".join(map(str, details[0].loc))
-    return ValidationFailed(f"Invalid request: {place}: {details[0].message}.", details=details)
+    path = ".".join(map(str, details[0].loc))
+    return ValidationFailed(f"Invalid request: {path}: {details[0].message}.", details=details)
 
 
 def _completed_path(request: Request) -> Response:

@@ -29,7 +29,7 @@ class Found(NamedTuple):
     """An image in a part of the body. ``put`` replaces the image with a URL."""
 
     text: str
-    place: tuple[str, ...]
+    path: tuple[str, ...]
     put: Callable[[str], None]
 
 
@@ -92,11 +92,11 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
     """Replaces the images. Returns how many characters were removed."""
     taken = 0
     fields = [name for name in within if name in values] if isinstance(values, dict) else []
-    for place, found in chain.from_iterable(_all(values[name], find, [name]) for name in fields):
+    for path, found in chain.from_iterable(_all(values[name], find, [name]) for name in fields):
         try:
-            found.put(images.take(found.text, place))
+            found.put(images.take(found.text, path))
         except ValueError as problem:
-            raise invalid_field(place, str(problem), kind="invalid_image") from None
+            raise invalid_field(path, str(problem), kind="invalid_image") from None
         taken += len(found.text)
     return taken
 
@@ -104,7 +104,7 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
 def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[str | int, ...], Found]]:
     """Yields all images with their paths."""
     if isinstance(value, dict) and (found := find(value)) is not None:
-        yield (*path, *found.place), found
+        yield (*path, *found.path), found
     for name, child in _children(value):
         path.append(name)
         yield from _all(child, find, path)
@@ -115,20 +115,20 @@ def _children(value: Any) -> list[tuple[str | int, Any]]:
     if isinstance(value, dict):
         return [(name, child) for name, child in value.items() if isinstance(child, dict | list)]
     if isinstance(value, list):
-        return [(place, child) for place, child in enumerate(value) if isinstance(child, dict | list)]
+        return [(index, child) for index, child in enumerate(value) if isinstance(child, dict | list)]
     return []
 
 
 def find_image_url(part: dict[str, Any]) -> Found | None:
     """Returns the image in a part of an OpenAI message, or None."""
     holder, name = part, "image_url"
-    place: tuple[str, ...] = ("image_url",)
+    path: tuple[str, ...] = ("image_url",)
     if isinstance(url := part.get("image_url"), dict):
-        holder, name, place = url, "url", ("image_url", "url")
+        holder, name, path = url, "url", ("image_url", "url")
     text = holder.get(name)
     if not isinstance(text, str) or text[:5].lower() != "data:":
         return None
-    return Found(text, place, lambda url: holder.__setitem__(name, url))
+    return Found(text, path, lambda url: holder.__setitem__(name, url))
 
 
 class _WithImages:

@@ -58,20 +58,20 @@ def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:
         raise InvalidRequest(f"The body is nested deeper than {MAX_DEPTH} levels.")
     if not isinstance(value, dict | list):
         return
-    for place, child in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(place, str):
-            _check_text(place, path, found)
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(key, str):
+            _check_text(key, path, found)
         # Shares one path object: a body may have a hundred thousand empty lists, each at a different path.
-        path.append(place)
+        path.append(key)
         _check(child, path, found)
         path.pop()
 
 
 def _check_text(text: str, loc: Sequence[str | int], found: list[ErrorDetail]) -> None:
     if "\0" in text and len(found) < MOST_DETAILS:
-        place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in shortened(loc)]
+        location = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in shortened(loc)]
         message = "the text contains a NUL character"
-        found.append(ErrorDetail(loc=place, type="null_character", message=message, hint="remove it"))
+        found.append(ErrorDetail(loc=location, type="null_character", message=message, hint="remove it"))
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidRequest("The body contains an unpaired UTF-16 surrogate.")
 

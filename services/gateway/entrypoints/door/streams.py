@@ -68,9 +68,9 @@ def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 class EventStreams:
     """Tracks open event streams by the key with which they were opened."""
 
-    def __init__(self, now: Callable[[], datetime], places: StreamSlots) -> None:
+    def __init__(self, now: Callable[[], datetime], slots: StreamSlots) -> None:
         self._now = now
-        self._places = places
+        self._slots = slots
         self._open: defaultdict[str, set[asyncio.Task[object]]] = defaultdict(set)
         self._ended: set[asyncio.Task[object]] = set()
         self._revoked: OrderedDict[str, None] = OrderedDict()
@@ -85,11 +85,12 @@ class EventStreams:
         """Returns a response that streams the events.
 
         Waits for the first event, so that an earlier failure can set the status. Without any event, the status is 204,
-        which tells browsers not to reconnect. Raises ``KeyRevoked`` and ``RateLimited`` like ``check`` and ``place``.
+        which tells browsers not to reconnect. Raises ``KeyRevoked`` and ``RateLimited`` like ``check`` and
+        ``hold_slot``.
         """
         held = held_by(request)
         held.push_async_callback(events.aclose)
-        await held.enter_async_context(self.place(caller))
+        await held.enter_async_context(self.hold_slot(caller))
         first = await anext(events, None)
         # Checks the key again, since a turn's first event may have taken seconds.
         self.check(caller.identity.key_id)
@@ -97,9 +98,9 @@ class EventStreams:
             return Response(status_code=204)
         return EventStreamResponse(first, events, self, caller, headers or {})
 
-    def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
+    def hold_slot(self, caller: Principal) -> AbstractAsyncContextManager[None]:
         """Holds one of the company's slots for open streams. Raises ``RateLimited`` if all slots are in use."""
-        return self._places.taken(caller.identity.company_id)
+        return self._slots.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
         """Raises ``KeyRevoked`` if the key was revoked recently."""

@@ -33,8 +33,8 @@ def parse_yaml(text: str) -> Any:
         value = _document(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
-        place = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
-        raise InvalidRequest(f"Invalid YAML body: {problem.problem}{place}.") from None
+        position = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
+        raise InvalidRequest(f"Invalid YAML body: {problem.problem}{position}.") from None
     except (yaml.YAMLError, UnicodeError, RecursionError):
         raise InvalidRequest("Invalid YAML body.") from None
     check_values(value)
@@ -118,5 +118,5 @@ def _too_large() -> Any:
 
 
 def _refused(event: yaml.Event, reason: str) -> InvalidRequest:
-    place = f" (line {event.start_mark.line + 1})" if event.start_mark else ""
-    return InvalidRequest(f"Unsupported YAML in the body: {reason}{place}.")
+    position = f" (line {event.start_mark.line + 1})" if event.start_mark else ""
+    return InvalidRequest(f"Unsupported YAML in the body: {reason}{position}.")

@@ -72,10 +72,10 @@ def _needed(answer: AgentAnswer, action: RequiredAction) -> str:
 def failure_text(problem: ServiceError) -> str:
     """Returns an error as text: its type and message, the invalid fields, and when to retry."""
     info = problem.info()
-    places = [
+    fields = [
         f"- {'.'.join(map(str, each.loc))}: {each.message}" + (f" ({each.hint})" if each.hint else "")
         for each in info.details or ()
         if each.loc
     ]
     again = [f"Try again in {info.retry_after or 2} s."] if info.type in _MAY_PASS else []
-    return "\n".join([f"{info.type}: {info.message}", *places, *again])
+    return "\n".join([f"{info.type}: {info.message}", *fields, *again])

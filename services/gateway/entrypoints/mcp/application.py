@@ -80,7 +80,7 @@ class McpApplication(ProtocolApplication):
 async def exchange(request: Request, caller: Annotated[Principal, Security(by_api_key)]) -> Response:
     _check_origin(request.headers.get("origin"), request.app.state.origins)
     body = await read_body(request.receive, request.headers)
-    _look_into(body)
+    _check_body(body)
     connection = request.headers.get(_CONNECTION)
     if connection is not None and not 0 < len(connection) <= _LONGEST_CONNECTION:
         raise InvalidRequest(f"The {_CONNECTION} header must have 1 to {_LONGEST_CONNECTION} characters.")
@@ -97,7 +97,7 @@ def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
         raise PermissionDenied("This origin isn't allowed to use MCP. Ask an operator to allow the origin.")
 
 
-def _look_into(body: bytes) -> None:
+def _check_body(body: bytes) -> None:
     """Stores the request's ID for error responses. Raises an error if the body contains values that can't be stored."""
     try:
         message: Any = orjson.loads(body)
@@ -139,5 +139,5 @@ class McpResponse(Response):
             await send(message)
 
         principal = self._caller.principal
-        async with self._streams.place(principal), self._streams.opened(principal):
+        async with self._streams.hold_slot(principal), self._streams.opened(principal):
             await self._server.handle(self._caller, scope, receive_read, send_named)

@@ -59,10 +59,10 @@ def page_within(entries: Sequence[dict[str, Any]], cursor: ListQuery) -> Respons
     """Returns a page of a list that is sorted oldest first. Raises ``ValidationFailed`` for an unknown cursor."""
     ordered = list(reversed(entries)) if cursor.newest_first else list(entries)
     if cursor.after is not None:
-        place = next((place for place, entry in enumerate(ordered) if entry["id"] == cursor.after), None)
-        if place is None:
+        index = next((index for index, entry in enumerate(ordered) if entry["id"] == cursor.after), None)
+        if index is None:
             raise unknown_cursor()
-        ordered = ordered[place + 1 :]
+        ordered = ordered[index + 1 :]
     return page(ordered[: cursor.limit], has_more=len(ordered) > cursor.limit)
 
 

@@ -140,10 +140,10 @@ class ResponseBuilder:
             self._output.append(begun)
             self._slot = _TEXT_BEGINS
             self._emit("response.output_item.added", output_index=text.index, item=begun)
-            self._emit("response.content_part.added", **text.place, part=items.text_part(""))
+            self._emit("response.content_part.added", **text.position, part=items.text_part(""))
         text.pieces.append(delta.text)
         self._slot = _TEXT + delta.offset + len(delta.text)
-        self._emit("response.output_text.delta", **text.place, delta=delta.text, logprobs=[])
+        self._emit("response.output_text.delta", **text.position, delta=delta.text, logprobs=[])
 
     def _complete(self, reason: str) -> None:
         if (cut := _CUT.get(reason)) is None:
@@ -167,8 +167,8 @@ class ResponseBuilder:
         status = "completed" if final else "incomplete"
         item = items.message_item(text.id, content, status, citations, final=final)
         self._output[text.index] = item if final else {**item, "content": []}
-        self._emit("response.output_text.done", **text.place, text=content, logprobs=[])
-        self._emit("response.content_part.done", **text.place, part=item["content"][0])
+        self._emit("response.output_text.done", **text.position, text=content, logprobs=[])
+        self._emit("response.content_part.done", **text.position, part=item["content"][0])
         self._emit("response.output_item.done", output_index=text.index, item=item)
 
     def _take_result(self, call_id: str, tool: str, output: str | None, reason: str | None) -> None:
@@ -181,12 +181,12 @@ class ResponseBuilder:
             return
         item = items.tool_call_item(f"mcp_{self.turn_id}_{self._sequence}", tool, arguments, output, reason)
         item["approval_request_id"] = self._approvals.get(call_id)
-        place = self._add({**item, "status": "in_progress", "arguments": "", "output": None, "error": None})
-        self._emit("response.mcp_call.in_progress", **place)
-        self._emit("response.mcp_call_arguments.delta", **place, delta=item["arguments"])
-        self._emit("response.mcp_call_arguments.done", **place, arguments=item["arguments"])
-        self._emit("response.mcp_call.completed" if reason is None else "response.mcp_call.failed", **place)
-        self._done(item, place)
+        position = self._add({**item, "status": "in_progress", "arguments": "", "output": None, "error": None})
+        self._emit("response.mcp_call.in_progress", **position)
+        self._emit("response.mcp_call_arguments.delta", **position, delta=item["arguments"])
+        self._emit("response.mcp_call_arguments.done", **position, arguments=item["arguments"])
+        self._emit("response.mcp_call.completed" if reason is None else "response.mcp_call.failed", **position)
+        self._done(item, position)
 
     def _ask(self, action: RequiredAction) -> None:
         self._close_text(final=False)
@@ -204,10 +204,10 @@ class ResponseBuilder:
 
     def _call(self, item_id: str, call: RequestedToolCall | ToolCallRecord) -> None:
         item = items.function_call_item(item_id, call)
-        place = self._add({**item, "status": "in_progress", "arguments": ""})
-        self._emit("response.function_call_arguments.delta", **place, delta=item["arguments"])
-        self._emit("response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"])
-        self._done(item, place)
+        position = self._add({**item, "status": "in_progress", "arguments": ""})
+        self._emit("response.function_call_arguments.delta", **position, delta=item["arguments"])
+        self._emit("response.function_call_arguments.done", **position, name=item["name"], arguments=item["arguments"])
+        self._done(item, position)
 
     def _resolve(self, event: turns.TurnActionResolved) -> None:
         self._finish_wait()
@@ -251,14 +251,14 @@ class ResponseBuilder:
         self.has_ended = True
 
     def _add(self, item: Json) -> Json:
-        place = {"item_id": item["id"], "output_index": len(self._output)}
+        position = {"item_id": item["id"], "output_index": len(self._output)}
         self._output.append(item)
-        self._emit("response.output_item.added", output_index=place["output_index"], item=item)
-        return place
+        self._emit("response.output_item.added", output_index=position["output_index"], item=item)
+        return position
 
-    def _done(self, item: Json, place: Json) -> None:
-        self._output[place["output_index"]] = item
-        self._emit("response.output_item.done", output_index=place["output_index"], item=item)
+    def _done(self, item: Json, position: Json) -> None:
+        self._output[position["output_index"]] = item
+        self._emit("response.output_item.done", output_index=position["output_index"], item=item)
 
     def _emit(self, event: str, **fields: Any) -> None:
         if self._part == self._wanted and not self.has_ended:
@@ -276,7 +276,7 @@ class _Text:
         self.pieces: list[str] = []
 
     @property
-    def place(self) -> Json:
+    def position(self) -> Json:
         return {"item_id": self.id, "output_index": self.index, "content_index": 0}
 
 

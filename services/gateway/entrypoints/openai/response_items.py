@@ -75,11 +75,11 @@ def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None,
 
 def history_items(message_id: str, role: str, blocks: Sequence[Json]) -> list[Json]:
     """Converts a message of a session's history into items. Calls and their results become separate items."""
-    said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
+    content = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
     calls = [block for block in blocks if block.get("type") == "tool_call"]
     results = [block for block in blocks if block.get("type") == "tool_result"]
     return [
-        *([_message_item(message_id, role, said)] if said else []),
+        *([_message_item(message_id, role, content)] if content else []),
         *(
             function_call_item(f"fc_{message_id}_{number}", RequestedToolCall.model_validate(call))
             for number, call in enumerate(calls)

@@ -129,11 +129,11 @@ class ResponseTurns:
         items = with_question(body.items)
         given = parse_history(items)
         added = [item.text for item in items if is_instruction(item)]
-        place = await self._place(body, given)
-        options = self._options(body, place.model, "\n\n".join(added))
-        request = TurnRequest(stream=stream, options=options, client_calls=place.client_calls, whole_history=True)
+        target = await self._find_target(body, given)
+        options = self._options(body, target.model, "\n\n".join(added))
+        request = TurnRequest(stream=stream, options=options, client_calls=target.client_calls, whole_history=True)
         begun = BegunResponse(_nothing(), {}, removes_session=body.store is False)
-        begun.events = self._executed(begun, place, given.question, request)
+        begun.events = self._executed(begun, target, given.question, request)
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
@@ -153,19 +153,19 @@ class ResponseTurns:
             raise renamed(problem, NAMES) from None
         return options
 
-    async def _place(self, body: CreateResponse, given: InputHistory) -> "_Place":
+    async def _find_target(self, body: CreateResponse, given: InputHistory) -> "_Target":
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
             _require_no_open_calls(turn)
             previous = response_head(options_of(turn), 0)["model"]
             model = await self._require_same_agent(body.model, previous, turn.session_id)
-            return _Place(turn.session_id, model, turn)
+            return _Target(turn.session_id, model, turn)
         if body.conversation_id is not None:
             session_id = session_of(body.conversation_id)
             await self._require_no_open_actions(session_id)
             model = await self._require_same_agent(body.model, "", session_id)
-            return _Place(session_id, model)
+            return _Target(session_id, model)
         if body.model is None:
             raise refuse("model", "The request needs a model. Set it to an agent's key.", "missing_required_parameter")
         begins = await self.door.agents.beginning_of(self._identity, body.model)
@@ -174,7 +174,7 @@ class ResponseTurns:
         # A client that stores the conversation itself can't resume a waiting turn.
         keeps = body.store is False or given.answered or any(message.tool_calls for message in given.history)
         calls = ClientCalls(answered=given.answered) if keeps else None
-        return _Place(begins, body.model, client_calls=calls)
+        return _Target(begins, body.model, client_calls=calls)
 
     async def _require_no_open_actions(self, session_id: str) -> None:
         for action in await self.door.sessions.open_actions(self._identity, session_id):
@@ -215,15 +215,15 @@ class ResponseTurns:
         return wanted
 
     async def _executed(
-        self, begun: BegunResponse, place: "_Place", content: str | list[ContentBlock], request: TurnRequest
+        self, begun: BegunResponse, target: "_Target", content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncGenerator[StreamedEvent | None, None]:
         """Starts the turn and yields its events.
 
         If the response isn't stored, or the previous response has a successor, the turn runs in a fork of the session.
         """
-        previous = place.previous
+        previous = target.previous
         position = None if previous is None else previous.position + 1
-        write, session = self.write.part("turn"), place.session
+        write, session = self.write.part("turn"), target.session
         if previous is not None and begun.removes_session:
             session, position = await self._fork(begun, previous), None
         placed = request.model_copy(update={"position": position})
@@ -408,7 +408,7 @@ class ResponseTurns:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Target:
     """The session that a response's turn runs in. The turn creates it if it doesn't exist.
 
     ``previous`` is the previous response's turn.
@@ -472,15 +472,15 @@ def _has_moved_on(problem: ServiceError) -> bool:
 
 def _remembered(turn: Turn) -> list[TurnProgress]:
     """Reconstructs a turn's last events from its state, because the recorded events no longer exist."""
-    place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
+    ids: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:
-            return [TurnProgress(Cursor(2), turns.TurnCancelled(**place, reason=""))]
-        return [TurnProgress(Cursor(2), turns.TurnFailed(**place, error=turn.error))]
+            return [TurnProgress(Cursor(2), turns.TurnCancelled(**ids, reason=""))]
+        return [TurnProgress(Cursor(2), turns.TurnFailed(**ids, error=turn.error))]
     reply = turn.reply
     calls: list[TurnProgress] = []
     for number, call in enumerate(reply.response.tool_calls, start=1):
-        made = {**place, "step": 1, "call_id": call.id, "name": call.name}
+        made = {**ids, "step": 1, "call_id": call.id, "name": call.name}
         begun = turns.ToolCallStarted(**made, arguments=call.arguments)
         ended = (
             turns.ToolCallCompleted(**made, output=call.output or "")
@@ -489,7 +489,7 @@ def _remembered(turn: Turn) -> list[TurnProgress]:
         )
         calls += [TurnProgress(Cursor(2 * number), begun), TurnProgress(Cursor(2 * number + 1), ended)]
     last = Cursor(2 * len(reply.response.tool_calls) + 2)
-    text = turns.OutputTextDelta(**place, attempt=1, step=1, offset=0, text=reply.response.content)
+    text = turns.OutputTextDelta(**ids, attempt=1, step=1, offset=0, text=reply.response.content)
     completed = turns.TurnCompleted.model_validate(reply.model_dump())
     return [*calls, TurnProgress(last, text), TurnProgress(last._replace(sequence=last.sequence + 1), completed)]
 

@@ -89,7 +89,7 @@ def files_of_batch(identifier: str) -> list[str]:
         raw = b""
     if not identifier.startswith(_BATCH) or not raw or len(raw) % _ID_BYTES:
         raise NotFound("No file batch has this ID.")
-    return [str(UUID(bytes=raw[place : place + _ID_BYTES])) for place in range(0, len(raw), _ID_BYTES)]
+    return [str(UUID(bytes=raw[offset : offset + _ID_BYTES])) for offset in range(0, len(raw), _ID_BYTES)]
 
 
 def results(query: str, citations: Iterable[Citation]) -> dict[str, Any]:

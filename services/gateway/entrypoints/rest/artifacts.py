@@ -175,8 +175,8 @@ async def follow_artifact_link(
     # which pages add so that they can read the response.
     given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
-    place = f"{path}?{query}" if query else path
-    return await transfers.download(request, caller, _UPSTREAM, place, checks_credential=True)
+    target = f"{path}?{query}" if query else path
+    return await transfers.download(request, caller, _UPSTREAM, target, checks_credential=True)
 
 
 @router.post(

@@ -128,7 +128,7 @@ class SessionSocket:
         streams = self._door.streams
         try:
             streams.check(self._caller.identity.key_id)
-            async with streams.place(self._caller), streams.opened(self._caller, OPEN_SOCKETS):
+            async with streams.hold_slot(self._caller), streams.opened(self._caller, OPEN_SOCKETS):
                 await self._receive()
         except (AuthenticationFailed, RateLimited) as refused:
             await _close(self._websocket, refused)

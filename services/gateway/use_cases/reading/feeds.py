@@ -76,8 +76,8 @@ class Feeds:
         """Sends keep-alives and checks the log until cancelled."""
         # Separate loops, so that a hanging database doesn't delay keep-alives.
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._keep_tending(), name="timeline.tend")
-            loops.create_task(self._keep_looking(), name="timeline.look")
+            loops.create_task(self._keep_ticking(), name="timeline.tend")
+            loops.create_task(self._keep_checking(), name="timeline.look")
 
     def stop(self) -> None:
         """Ends all readers, and refuses new readers."""
@@ -97,18 +97,18 @@ class Feeds:
     def _open(self, company_id: str, head: int) -> CompanyFeed:
         return CompanyFeed(company_id, self._timeline, head, monotonic=self._monotonic)
 
-    async def _keep_tending(self) -> None:
+    async def _keep_ticking(self) -> None:
         while await self._has_feeds.wait():
             await asyncio.sleep(_CHECK_SECONDS)
-            self._tend()
+            self._tick_readers()
 
-    async def _keep_looking(self) -> None:
+    async def _keep_checking(self) -> None:
         while await self._has_feeds.wait():
             await asyncio.sleep(_CHECK_SECONDS)
             if self._feeds:
                 await self._check_heads()
 
-    def _tend(self) -> None:
+    def _tick_readers(self) -> None:
         now = asyncio.get_running_loop().time()
         for feed in self._feeds.values():
             for reader in feed.readers():

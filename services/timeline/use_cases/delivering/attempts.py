@@ -43,10 +43,10 @@ class WebhookAttempts:
         if self._cipher is None or not claimed.secrets:
             raise SecretUnreadable("AES_SECRETS_KEY isn't set")
         newest, *earlier = claimed.secrets
-        found = [self._cipher.decrypt(newest.ciphertext, place=newest.place)]
+        found = [self._cipher.decrypt(newest.ciphertext, context=newest.context)]
         for secret in earlier:
             try:
-                found.append(self._cipher.decrypt(secret.ciphertext, place=secret.place))
+                found.append(self._cipher.decrypt(secret.ciphertext, context=secret.context))
             except SecretUnreadable:
                 # Older secrets only add signatures, so receivers that know the newest secret still accept the delivery.
                 continue

@@ -36,6 +36,6 @@ class WebhookMaintenance:
         if self.cipher is None:
             return 0
         rotation = await reencrypt(self.store, self.cipher)
-        for place, problem in rotation.unreadable:
-            _log.error("webhook.secret_unreadable", place=place, problem=str(problem))
+        for context, problem in rotation.unreadable:
+            _log.error("webhook.secret_unreadable", place=context, problem=str(problem))
         return rotation.changed

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from deploy.local.ports import choose_free
-from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.secrets import secret_context
 from libs.contracts.resources.toolsets import ConnectedTool, CreateToolsetBody
 from libs.outbound import GuardedResolver
 from libs.secrets import SecretCipher
@@ -35,7 +35,7 @@ EXAMPLES = ROOT / "examples" / "toolsets"
 PAGE = (ROOT / "docs" / "how-to" / "tools.md").read_text()
 CIPHER = SecretCipher([b"k" * 32])
 KEY = "berth-4711"
-SECRET = base64.b64encode(CIPHER.encrypt(KEY, place=secret_place("company", "ticket-office"))).decode()
+SECRET = base64.b64encode(CIPHER.encrypt(KEY, context=secret_context("company", "ticket-office"))).decode()
 
 
 async def answers(process: asyncio.subprocess.Process, port: int) -> bool:

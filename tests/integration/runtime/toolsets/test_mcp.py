@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.secrets import secret_context
 from libs.contracts.resources.toolsets import ConnectedTool
 from libs.outbound import GuardedResolver
 from libs.secrets import SecretCipher
@@ -27,7 +27,7 @@ from tests.support.waiting import WITHIN, until
 
 CIPHER = SecretCipher([b"k" * 32])
 CONFIG = {"headers": {"X-Key": "${secret:KEY}"}}
-SECRETS = {"KEY": base64.b64encode(CIPHER.encrypt("opened", place=secret_place("company", "KEY"))).decode()}
+SECRETS = {"KEY": base64.b64encode(CIPHER.encrypt("opened", context=secret_context("company", "KEY"))).decode()}
 MODES = ["modern", "sessions"]
 
 

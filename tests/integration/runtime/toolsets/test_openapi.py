@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.secrets import secret_context
 from libs.outbound import GuardedResolver, is_public
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
@@ -22,7 +22,7 @@ from tests.support.agent_fakes import CALLER
 from tests.support.webhook_receiver import receiving
 
 CIPHER = SecretCipher([b"k" * 32])
-SECRETS = {"KEY": base64.b64encode(CIPHER.encrypt("opened", place=secret_place("company", "KEY"))).decode()}
+SECRETS = {"KEY": base64.b64encode(CIPHER.encrypt("opened", context=secret_context("company", "KEY"))).decode()}
 
 
 @asynccontextmanager

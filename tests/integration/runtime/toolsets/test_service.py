@@ -11,7 +11,7 @@ import httpx
 from aiohttp import web
 from pydantic import SecretStr
 
-from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.secrets import secret_context
 from libs.secrets import SecretCipher
 from services.runtime.bootstrap import build
 from services.runtime.settings import RuntimeSettings
@@ -24,8 +24,8 @@ Post = Callable[[str, dict[str, Any]], Awaitable[httpx.Response]]
 
 
 def secrets() -> dict[str, str]:
-    place = secret_place(person().company_id, "KEY")
-    return {"KEY": base64.b64encode(SecretCipher([KEY]).encrypt("opened", place=place)).decode()}
+    context = secret_context(person().company_id, "KEY")
+    return {"KEY": base64.b64encode(SecretCipher([KEY]).encrypt("opened", context=context)).decode()}
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.secrets import secret_context
 from libs.contracts.resources.toolsets import SECRET_REFERENCE
 from libs.secrets import SecretCipher, SecretUnreadable
 from services.runtime.domain.tools import ToolFailed
@@ -50,7 +50,7 @@ class ToolsetSecrets:
         if self._cipher is None:
             raise ToolFailed(f"The call wasn't made: {reference} can't be decrypted because AES_SECRETS_KEY isn't set.")
         try:
-            value = self._cipher.decrypt(base64.b64decode(ciphertext), place=secret_place(toolset.company_id, name))
+            value = self._cipher.decrypt(base64.b64decode(ciphertext), context=secret_context(toolset.company_id, name))
         except (SecretUnreadable, ValueError):
             raise ToolFailed(f"The call wasn't made: {reference} can't be decrypted with AES_SECRETS_KEY.") from None
         if _CONTROL.search(value):

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import pytest
 import structlog
 
-from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.secrets import secret_context
 from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool
 from libs.outbound import GuardedResolver, is_public
 from libs.secrets import SecretCipher
@@ -51,7 +51,7 @@ PARAMETERS = {"type": "object", "properties": {name: {} for name in ("id", "text
 
 def encrypted(secrets: dict[str, str]) -> dict[str, str]:
     return {
-        name: base64.b64encode(CIPHER.encrypt(value, place=secret_place(CALLER.company_id, name))).decode()
+        name: base64.b64encode(CIPHER.encrypt(value, context=secret_context(CALLER.company_id, name))).decode()
         for name, value in secrets.items()
     }
 
