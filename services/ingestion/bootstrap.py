@@ -110,8 +110,8 @@ def build_streams(settings: IngestionSettings) -> Service:
     )  # fmt: skip
     remove = RemoveDeletedArtifacts(jobs, store, search.engines)
     for name, work in (("artifacts.index", index), ("artifacts.remove", remove)):
-        look = partial(repeat_while_busy, work, _ARTIFACTS_SECONDS, longest=_REST_SECONDS)
-        service.background(name, look, role="streams")
+        poll = partial(repeat_while_busy, work, _ARTIFACTS_SECONDS, longest=_REST_SECONDS)
+        service.background(name, poll, role="streams")
     for hook in (pool.close, search.close):
         service.on_stop(hook)
     return service
@@ -185,9 +185,9 @@ def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: O
 
 def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> None:
     artifact_events(service.follow("artifacts"))
-    places = PostgresArtifactLocator(service.database)
-    searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)
-    serve_artifact_texts(service.http, ReadArtifactText(places, store), searching)
+    locator = PostgresArtifactLocator(service.database)
+    searching = SearchArtifacts(locator, search.embedders, search.engines, search.resolver)
+    serve_artifact_texts(service.http, ReadArtifactText(locator, store), searching)
 
 
 def _add_ingestion(

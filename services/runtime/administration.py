@@ -13,7 +13,7 @@ from libs.persistence import Database
 
 _MODEL: Final = re.compile(r"[^\s*\x00-\x1f]{1,200}\*?|\*")
 _HIGHEST: Final = Decimal(1_000_000_000)
-_PLACES: Final = 8
+_DECIMALS: Final = 8
 _LIST: Final = "SELECT model, input_price, output_price, updated_at FROM model_prices ORDER BY model"
 _SET: Final = """
     INSERT INTO model_prices (model, input_price, output_price) VALUES (%s, %s, %s)
@@ -67,8 +67,8 @@ async def administration(database_url: str) -> AsyncIterator[PriceAdministration
 
 def _checked(price: Decimal) -> Decimal:
     exponent = price.as_tuple().exponent
-    if not price.is_finite() or not 0 <= price <= _HIGHEST or not isinstance(exponent, int) or -exponent > _PLACES:
+    if not price.is_finite() or not 0 <= price <= _HIGHEST or not isinstance(exponent, int) or -exponent > _DECIMALS:
         raise ValidationFailed(
-            f"Invalid price. Use a decimal from 0 to {_HIGHEST:,} with at most {_PLACES} decimal places."
+            f"Invalid price. Use a decimal from 0 to {_HIGHEST:,} with at most {_DECIMALS} decimal places."
         )
     return price

@@ -135,8 +135,8 @@ class FakeArtifacts:
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
         return self._find("content", session_id, artifact_id, caller).content
 
-    async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        await asyncio.to_thread(place.write_bytes, self._find("save", session_id, artifact_id, caller).content)
+    async def save(self, session_id: str, artifact_id: str, caller: Identity, path: Path) -> None:
+        await asyncio.to_thread(path.write_bytes, self._find("save", session_id, artifact_id, caller).content)
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         self._answer("create")

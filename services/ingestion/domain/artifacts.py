@@ -31,7 +31,7 @@ class ArtifactJob:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexPlace:
+class IndexRef:
     """An index and its engine."""
 
     engine: str
@@ -39,10 +39,10 @@ class IndexPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class DocumentIndex:
     """The index that contains a document's chunks. If the index is ``lost``, the document will be indexed again."""
 
-    place: IndexPlace
+    index: IndexRef
     lost: bool = False
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.ingestion.domain.artifacts import IndexPlace
+from services.ingestion.domain.artifacts import IndexRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Content:
 class DocumentIndexes(Protocol):
     """The indexes of session documents. Each method has its own transaction."""
 
-    async def in_use(self) -> Sequence[IndexPlace]:
+    async def in_use(self) -> Sequence[IndexRef]:
         """Returns the indexes that contain searchable documents."""
 
-    async def requeue_lost(self, place: IndexPlace) -> int:
+    async def requeue_lost(self, index: IndexRef) -> int:
         """Queues the documents of a lost index again. Returns the number of documents."""

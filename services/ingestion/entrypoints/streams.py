@@ -154,7 +154,7 @@ def _company_of(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | Non
 
 def lag(ends: Mapping[Any, int], read: Mapping[Any, int]) -> int:
     """Returns the number of unread messages. ``ends`` contains end offsets, and ``read`` the last offsets read."""
-    return sum(max(ends[place] - offset - 1, 0) for place, offset in read.items() if place in ends)
+    return sum(max(ends[partition] - offset - 1, 0) for partition, offset in read.items() if partition in ends)
 
 
 def _credentials(kafka: KafkaConnection) -> CredentialsT | None:

@@ -28,13 +28,13 @@ class Watchdog:
         *,
         limit_seconds: float,
         end: Callable[[], None] = end_process,
-        look_seconds: float = _CHECK_SECONDS,
+        check_seconds: float = _CHECK_SECONDS,
     ) -> None:
         """Creates a watchdog. ``stuck(seconds)`` returns whether work has waited that long without any progress."""
         self._stuck = stuck
         self._limit = limit_seconds
         self._end = end
-        self._look = look_seconds
+        self._check_seconds = check_seconds
         self._beat = time.monotonic()
         self._stopped = threading.Event()
 
@@ -46,7 +46,7 @@ class Watchdog:
         started = time.monotonic()
         try:
             while True:
-                await asyncio.sleep(self._look)
+                await asyncio.sleep(self._check_seconds)
                 self._beat = time.monotonic()
                 if self._beat - started > self._limit and await self._is_stuck():
                     _log.critical("watchdog.work_stuck", seconds=self._limit)
@@ -61,7 +61,7 @@ class Watchdog:
             return False
 
     def _watch_loop(self) -> None:
-        while not self._stopped.wait(self._look):
+        while not self._stopped.wait(self._check_seconds):
             if time.monotonic() - self._beat > self._limit:
                 _log.critical("watchdog.loop_blocked", seconds=self._limit)
                 self._end()

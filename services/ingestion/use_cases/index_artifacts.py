@@ -16,7 +16,7 @@ from libs.objects import ObjectStore, one_piece
 from libs.persistence import LeasedWork, is_outage, is_unreachable, retry_until_available
 from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
-from services.ingestion.domain.artifacts import ArtifactBytesMissing, ArtifactJob, IndexPlace, artifact_text_key
+from services.ingestion.domain.artifacts import ArtifactBytesMissing, ArtifactJob, IndexRef, artifact_text_key
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders
 from services.ingestion.domain.engines import EngineConflict, Engines, IndexedChunk, IndexMissing
@@ -50,7 +50,7 @@ class IndexArtifacts:
     async def __call__(self) -> int:
         """Indexes documents in parallel until none is waiting. Returns the number of documents claimed."""
         return await LeasedWork(
-            claim=lambda places: self.jobs.claim(places, _LEASE_SECONDS),
+            claim=lambda capacity: self.jobs.claim(capacity, _LEASE_SECONDS),
             renew=lambda jobs: self.jobs.renew([job.token for job in jobs], _LEASE_SECONDS),
             process=self._process,
             company_of=lambda job: job.company_id,
@@ -108,23 +108,23 @@ class IndexArtifacts:
         await self.jobs.report_progress(job, _PARSED)
         settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
         chunks = await self._indexed_chunks(job, document, settings)
-        place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
-        if not await self.jobs.record_place(job, place):
+        index = IndexRef(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
+        if not await self.jobs.record_index(job, index):
             return _nothing
         await self.store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
-        engine = self.engines[place.engine]
-        if place.index_id not in await engine.existing([place.index_id]):
+        engine = self.engines[index.engine]
+        if index.index_id not in await engine.existing([index.index_id]):
             # A recreated index would lack the other documents, so queue them again.
-            if lost := await self.jobs.requeue_lost(place):
-                _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
-            await engine.create_index(place.index_id, settings.dimensions)
+            if lost := await self.jobs.requeue_lost(index):
+                _log.warning("index.lost", index_id=index.index_id, engine=index.engine, documents=lost)
+            await engine.create_index(index.index_id, settings.dimensions)
         waiting = iter(chunks)
         while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
-            await engine.write(place.index_id, some)
+            await engine.write(index.index_id, some)
         indexed = partial(self.jobs.indexed, job, characters=len(document.text), chunks=len(chunks))
         if await retry_until_available(indexed):
             _log.info("artifact.indexed", artifact_id=job.artifact_id, chunks=len(chunks))
-        await engine.finish(place.index_id)
+        await engine.finish(index.index_id)
         return _nothing
 
     async def _indexed_chunks(
@@ -158,9 +158,9 @@ class RemoveDeletedArtifacts:
         Stops early if an engine or the store is unavailable.
         """
         removed, staying = [], []
-        for artifact_id, place in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
+        for artifact_id, index in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
             try:
-                await self.engines[place.engine].delete_files(place.index_id, [artifact_id])
+                await self.engines[index.engine].delete_files(index.index_id, [artifact_id])
                 await self.store.delete(artifact_text_key(artifact_id))
                 removed.append(artifact_id)
             except Exception as problem:

@@ -12,7 +12,7 @@ from libs.contracts.messages import MessageContext
 from libs.eventing import Outbox
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
 from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
-from services.ingestion.domain.artifacts import IndexPlace
+from services.ingestion.domain.artifacts import IndexRef
 from services.ingestion.domain.engines import Engine, Engines, EngineUnavailable, IndexMissing
 from services.ingestion.domain.indexes import DocumentIndexes, KnownIndex
 from services.ingestion.domain.runs import ClaimedRun, RunRef
@@ -92,8 +92,8 @@ class InspectIndexes:
     async def __call__(self) -> int:
         """Inspects the indexes. Returns how many were replaced."""
         known = {index.id: index for index in await self._catalog.known()}
-        places = [IndexPlace(index.engine, index.id) for index in known.values()]
-        suspected = {place.index_id for place in await missing(self._engines, places)}
+        indexes = [IndexRef(index.engine, index.id) for index in known.values()]
+        suspected = {index.index_id for index in await missing(self._engines, indexes)}
         suspected |= {index.id for index in self._to_count(known) if await self._is_short(index)}
         confirmed, self._suspected = suspected & self._suspected, suspected - self._suspected
         # The next inspection counts an incomplete index again.
@@ -133,25 +133,25 @@ class InspectArtifactIndexes:
     def __init__(self, indexes: DocumentIndexes, engines: Engines) -> None:
         self._indexes = indexes
         self._engines = engines
-        self._suspected: set[IndexPlace] = set()
+        self._suspected: set[IndexRef] = set()
 
     async def __call__(self) -> int:
         """Inspects the indexes. Returns the number of documents that must be indexed again."""
         lost = await missing(self._engines, await self._indexes.in_use())
         confirmed, self._suspected = lost & self._suspected, lost - self._suspected
         count = 0
-        for place in confirmed:
-            count += (documents := await self._indexes.requeue_lost(place))
-            _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=documents)
+        for index in confirmed:
+            count += (documents := await self._indexes.requeue_lost(index))
+            _log.warning("index.lost", index_id=index.index_id, engine=index.engine, documents=documents)
         return count
 
 
-async def missing(engines: Engines, places: Iterable[IndexPlace]) -> set[IndexPlace]:
+async def missing(engines: Engines, indexes: Iterable[IndexRef]) -> set[IndexRef]:
     """Returns the indexes that their engines don't have. Engines that are unknown or don't respond are skipped."""
     by_engine: dict[str, list[str]] = {}
-    for place in places:
-        by_engine.setdefault(place.engine, []).append(place.index_id)
-    found: set[IndexPlace] = set()
+    for index in indexes:
+        by_engine.setdefault(index.engine, []).append(index.index_id)
+    found: set[IndexRef] = set()
     for name, index_ids in by_engine.items():
         if name not in engines:
             continue
@@ -160,7 +160,7 @@ async def missing(engines: Engines, places: Iterable[IndexPlace]) -> set[IndexPl
         except EngineUnavailable as problem:
             _log.warning("indexes.not_inspected", engine=name, problem=str(problem))
             continue
-        found |= {IndexPlace(name, each) for each in index_ids if each not in there}
+        found |= {IndexRef(name, each) for each in index_ids if each not in there}
     return found
 
 

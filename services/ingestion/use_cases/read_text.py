@@ -43,12 +43,12 @@ class ReadFileText:
 class ReadArtifactText:
     """Reads an artifact's text. Only checks the company, because the artifacts service has checked access."""
 
-    places: PostgresArtifactLocator
+    locator: PostgresArtifactLocator
     store: ObjectStore
 
     async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
         """Returns a part of the artifact's text. Raises ``ArtifactNotFound``."""
-        if artifact_id not in await self.places.places(caller.company_id, [artifact_id]):
+        if artifact_id not in await self.locator.locate(caller.company_id, [artifact_id]):
             raise ArtifactNotFound
         try:
             text = await _text(self.store, artifact_text_key(artifact_id))

@@ -19,7 +19,7 @@ from libs.contracts.resources.knowledge_bases import (
 )
 from libs.retry import RetryPolicy
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactLocator
-from services.ingestion.domain.artifacts import IndexPlace
+from services.ingestion.domain.artifacts import IndexRef
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import (
     Engines,
@@ -166,35 +166,35 @@ class SearchKnowledgeBase:
 class SearchArtifacts:
     """Searches a company's session documents. Documents that aren't indexed yet are skipped."""
 
-    places: PostgresArtifactLocator
+    locator: PostgresArtifactLocator
     embedders: Embedders
     engines: Engines
     resolver: SettingsResolver
 
     async def __call__(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
         """Returns the best-matching passages, best first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
-        places = await self.places.places(caller.company_id, body.artifact_ids or [])
-        if any(placed.lost for placed in places.values()):
+        documents = await self.locator.locate(caller.company_id, body.artifact_ids or [])
+        if any(located.lost for located in documents.values()):
             raise _documents_lost()
-        by_index: dict[IndexPlace, set[str]] = {}
-        for artifact_id, placed in places.items():
-            by_index.setdefault(placed.place, set()).add(artifact_id)
+        by_index: dict[IndexRef, set[str]] = {}
+        for artifact_id, located in documents.items():
+            by_index.setdefault(located.index, set()).add(artifact_id)
         found = await self._search(by_index, body) if by_index else []
         found.sort(key=lambda each: each.score, reverse=True)
         return ArtifactPassages(results=found[: body.top_k])
 
-    async def _search(self, by_index: Mapping[IndexPlace, set[str]], body: ArtifactSearchBody) -> list[ArtifactPassage]:
+    async def _search(self, by_index: Mapping[IndexRef, set[str]], body: ArtifactSearchBody) -> list[ArtifactPassage]:
         deadline, vector = SearchDeadline(), None
         if body.mode != "keyword":
             async with deadline.waiting_for("the embedding provider"):
                 settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
             vector = await _vector(deadline, self.embedders, settings, body.query)
         found: list[ArtifactPassage] = []
-        for place, artifact_ids in by_index.items():
+        for index, artifact_ids in by_index.items():
             query = Query(body.query, vector, body.mode, body.top_k, FileSelection(only=frozenset(artifact_ids)))
             try:
-                async with deadline.waiting_for(f"the search engine {place.engine}"):
-                    hits = await search(self.engines[place.engine], place.index_id, query)
+                async with deadline.waiting_for(f"the search engine {index.engine}"):
+                    hits = await search(self.engines[index.engine], index.index_id, query)
             except IndexMissing:
                 raise _documents_lost() from None
             found += [

@@ -67,8 +67,8 @@ class UploadFiles:
         async with self.outbox.transaction(MessageContext(caller.company_id, correlation_id)) as transaction:
             writer, connection = PostgresNewFiles(transaction, self.amounts), transaction.connection
             if key is not None:
-                place = UploadKey(caller.company_id, caller.user_id, key)
-                if (earlier := await repeated(connection, place, received, ids)) is not None:
+                upload_key = UploadKey(caller.company_id, caller.user_id, key)
+                if (earlier := await repeated(connection, upload_key, received, ids)) is not None:
                     return await writer.get(caller.company_id, earlier)
             kept = await upload.keep(connection, received)
             stored = await writer.add(caller.company_id, caller.user_id, dict(zip(ids, kept, strict=True)))

@@ -37,8 +37,8 @@ class SessionArtifacts(Protocol):
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes: ...
 
-    async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        """Writes the artifact's bytes to the file ``place``."""
+    async def save(self, session_id: str, artifact_id: str, caller: Identity, path: Path) -> None:
+        """Writes the artifact's bytes to the file ``path``."""
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         """Creates an artifact. Another call with the same ``key`` returns the same artifact.

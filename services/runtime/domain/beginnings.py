@@ -43,7 +43,7 @@ class NewSession:
     @property
     def next_position(self) -> int:
         """The position of the session's first turn."""
-        return places_of(self.messages)
+        return count_positions(self.messages)
 
     def created(self) -> SessionCreated:
         return SessionCreated(
@@ -55,7 +55,7 @@ class NewSession:
         )
 
 
-def places_of(messages: Sequence[Message]) -> int:
+def count_positions(messages: Sequence[Message]) -> int:
     """Returns the number of turn positions that the messages occupy, two messages per position."""
     return (len(messages) + 1) // 2
 
@@ -98,23 +98,23 @@ def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()
     """
     open_calls = {call.id: call for message in asked for call in getattr(message, "tool_calls", ())}
     history: list[Message] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role == "user":
-            history.append(UserMessage(_parts(message, place)))
+            history.append(UserMessage(_parts(message, index)))
         elif message.role == "assistant":
             calls = tuple(ToolCall(call.id, call.name, call.arguments) for call in message.tool_calls)
             open_calls.update((call.id, call) for call in calls)
-            history.append(AssistantMessage(_text(message, place), calls))
+            history.append(AssistantMessage(_text(message, index), calls))
         else:
             call = open_calls.pop(message.tool_call_id or "", None)
             if call is None:
                 reason = f"no earlier message contains the call {message.tool_call_id!r}, or it already has a result"
-                raise _invalid([place, "tool_call_id"], "unknown_call", reason)
-            history.append(ToolMessage(ToolResult(call.id, call.name, _text(message, place))))
+                raise _invalid([index, "tool_call_id"], "unknown_call", reason)
+            history.append(ToolMessage(ToolResult(call.id, call.name, _text(message, index))))
     return tuple(history)
 
 
-def _parts(message: HistoryMessage, place: int) -> tuple[Part, ...]:
+def _parts(message: HistoryMessage, index: int) -> tuple[Part, ...]:
     if isinstance(message.content, str):
         return (TextPart(message.content),)
     parts: list[Part] = []
@@ -128,18 +128,18 @@ def _parts(message: HistoryMessage, place: int) -> tuple[Part, ...]:
             parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
             reason = "an image must have an http or https URL"
-            raise _invalid([place, "content", number, "image_url"], "not_supported", reason)
+            raise _invalid([index, "content", number, "image_url"], "not_supported", reason)
     return tuple(parts)
 
 
-def _text(message: HistoryMessage, place: int) -> str:
+def _text(message: HistoryMessage, index: int) -> str:
     if isinstance(message.content, str):
         return message.content
     if not all(isinstance(block, TextBlock) for block in message.content):
-        raise _invalid([place, "content"], "not_supported", "only user messages can contain images")
+        raise _invalid([index, "content"], "not_supported", "only user messages can contain images")
     return "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
 
 
-def _invalid(place: list[str | int], kind: str, reason: str) -> ValidationFailed:
-    detail = ErrorDetail(loc=["messages", *place], type=kind, message=reason)
+def _invalid(path: list[str | int], kind: str, reason: str) -> ValidationFailed:
+    detail = ErrorDetail(loc=["messages", *path], type=kind, message=reason)
     return ValidationFailed(f"Invalid messages: {reason}.", details=[detail])

@@ -73,9 +73,9 @@ def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]
             plain = all(isinstance(part, TextPart) for part in parts) and len(parts) == 1
             return "user", message.text, None if plain else [part_to_json(part) for part in parts]
         case AssistantMessage(text, tool_calls):
-            said = [{"type": "text", "text": text}] if text else []
+            texts = [{"type": "text", "text": text}] if text else []
             called = [{"type": "tool_call", **tool_call_to_json(call)} for call in tool_calls]
-            return "assistant", text, [*said, *called] if called else None
+            return "assistant", text, [*texts, *called] if called else None
         case ToolMessage(result):
             return "user", "", [{"type": "tool_result", **tool_result_to_json(result)}]
 

@@ -76,11 +76,11 @@ class _Bitmap:
 
     def _colours(self, row: bytes, channels: list[dict[int, bytes]]) -> bytes:
         colours = bytearray(self.width * len(channels))
-        for place, tables in enumerate(channels):
+        for channel, tables in enumerate(channels):
             value = 0
             for byte, table in tables.items():
                 value |= int.from_bytes(row[byte :: self.bits // 8].translate(table), "big")
-            colours[place :: len(channels)] = value.to_bytes(self.width, "big")
+            colours[channel :: len(channels)] = value.to_bytes(self.width, "big")
         return bytes(colours)
 
 
@@ -119,9 +119,9 @@ def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> byt
     """Returns the RGB values of a palette's ``most`` colors. Colors that the bitmap doesn't define are black."""
     colours = bitmap[start : start + size * given]
     palette = bytearray(3 * most)
-    for place in range(3):
-        found = colours[2 - place :: size]
-        palette[place : 3 * len(found) : 3] = found
+    for channel in range(3):
+        found = colours[2 - channel :: size]
+        palette[channel : 3 * len(found) : 3] = found
     return bytes(palette)
 
 
@@ -138,8 +138,8 @@ def _tables(mask: int, size: int) -> dict[int, bytes]:
 
 def _in_eight_bits(value: int, bits: int) -> int:
     """Scales a value to eight bits by repeating its bits, so that the largest value becomes 255."""
-    found, place = 0, 8 - bits
-    while place > -bits:
-        found |= value << place if place >= 0 else value >> -place
-        place -= bits
+    found, shift = 0, 8 - bits
+    while shift > -bits:
+        found |= value << shift if shift >= 0 else value >> -shift
+        shift -= bits
     return found & 0xFF

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from services.runtime.domain.sessions import LockedSession
 
 
-class SessionPlace(NamedTuple):
+class SessionPosition(NamedTuple):
     """A session's position among its company's sessions, ordered by creation time."""
 
     created_at: datetime
@@ -22,7 +22,7 @@ class OldSessions:
     """
 
     idle: list[LockedSession]
-    last: SessionPlace | None
+    last: SessionPosition | None
 
 
 class RetentionReads(Protocol):
@@ -39,5 +39,5 @@ class RetentionReads(Protocol):
 class RetentionWriter(Protocol):
     async def set_session_days(self, company_id: str, days: int | None) -> None: ...
 
-    async def lock_old(self, company_id: str, days: int, *, after: SessionPlace | None, limit: int) -> OldSessions:
+    async def lock_old(self, company_id: str, days: int, *, after: SessionPosition | None, limit: int) -> OldSessions:
         """Reads up to ``limit`` sessions and locks the idle ones. Sessions that are already locked are skipped."""

@@ -56,8 +56,8 @@ class Step:
         return cls(number, CODECS[kind].decode(payload, usage or {}))
 
     def events(self, session_id: str, turn_id: str) -> tuple[Event, ...]:
-        place = {"session_id": session_id, "turn_id": turn_id, "step": self.number}
-        return tuple(_BY_CONTENT[type(self.content)].events(place, self.content))
+        ids = {"session_id": session_id, "turn_id": turn_id, "step": self.number}
+        return tuple(_BY_CONTENT[type(self.content)].events(ids, self.content))
 
 
 class StepCodec(Protocol):
@@ -70,7 +70,7 @@ class StepCodec(Protocol):
 
     def decode(self, payload: JsonObject, usage: JsonObject, /) -> Any: ...
 
-    def events(self, place: JsonObject, content: Any, /) -> Iterator[Event]: ...
+    def events(self, ids: JsonObject, content: Any, /) -> Iterator[Event]: ...
 
 
 class _ModelCodec:
@@ -89,16 +89,14 @@ class _ModelCodec:
         answer = answer_from_json({**payload, "usage": usage})
         return ModelOutput(answer, _toolsets(payload), tuple(payload.get("problems", ())))
 
-    def events(self, place: JsonObject, output: ModelOutput, /) -> Iterator[Event]:
+    def events(self, ids: JsonObject, output: ModelOutput, /) -> Iterator[Event]:
         answer = output.answer
         if output.problems:
-            yield OutputInvalid(**place, problems=list(output.problems), text_length=len(answer.text))
+            yield OutputInvalid(**ids, problems=list(output.problems), text_length=len(answer.text))
             return
         for number, call in enumerate(answer.tool_calls):
             length = 0 if number else len(answer.text)
-            yield ToolCallStarted(
-                **place, call_id=call.id, name=call.name, arguments=call.arguments, text_length=length
-            )
+            yield ToolCallStarted(**ids, call_id=call.id, name=call.name, arguments=call.arguments, text_length=length)
 
 
 class _ToolCodec:
@@ -111,8 +109,8 @@ class _ToolCodec:
     def decode(self, payload: JsonObject, _usage: JsonObject, /) -> ToolResult:
         return tool_result_from_json(payload)
 
-    def events(self, place: JsonObject, result: ToolResult, /) -> Iterator[Event]:
-        call = {**place, "call_id": result.call_id, "name": result.name}
+    def events(self, ids: JsonObject, result: ToolResult, /) -> Iterator[Event]:
+        call = {**ids, "call_id": result.call_id, "name": result.name}
         yield (
             ToolCallFailed(**call, reason=result.output)
             if result.is_error

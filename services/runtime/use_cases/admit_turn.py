@@ -50,13 +50,13 @@ class AdmitTurn:
         session_id = valid_id("session", command.session_id)
         question = question_of(command.content)
         begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
-        said: Sequence[Message] = () if begins is None else begins.messages
+        history: Sequence[Message] = () if begins is None else begins.messages
         if (client_calls := command.request.client_calls) is not None:
-            said = (*said, *history_of(client_calls.answered, said))
+            history = (*history, *history_of(client_calls.answered, history))
         error: ServiceError | None = None
         if any(isinstance(part, ImagePart) for part in question.parts):
             error = await self._address_error(question.parts)
-        if error is None and (shown := _images(said)):
+        if error is None and (shown := _images(history)):
             error = await self._address_error(shown)
         if error is None and (named := _named(question)):
             question, error = await self._resolve_artifacts(question, named, session_id, context.identity)
@@ -108,11 +108,11 @@ class AdmitTurn:
         """Returns an error if an image isn't on the public internet."""
         if self._addresses is None:
             return None
-        places = {place: part.url for place, part in enumerate(parts) if isinstance(part, ImagePart)}
-        refusals = await asyncio.gather(*(self._addresses.refusal(url) for url in places.values()))
+        urls = {index: part.url for index, part in enumerate(parts) if isinstance(part, ImagePart)}
+        refusals = await asyncio.gather(*(self._addresses.refusal(url) for url in urls.values()))
         errors = [
-            _block_error(place, "image_url", "address_refused", f"the image can't be fetched: {reason}")
-            for place, reason in zip(places, refusals, strict=True)
+            _block_error(index, "image_url", "address_refused", f"the image can't be fetched: {reason}")
+            for index, reason in zip(urls, refusals, strict=True)
             if reason is not None
         ]
         return ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors) if errors else None
@@ -143,7 +143,7 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
         return UserMessage((TextPart(content),))
     parts: list[Part] = []
     errors: list[ErrorDetail] = []
-    for place, block in enumerate(content):
+    for index, block in enumerate(content):
         if isinstance(block, TextBlock):
             parts.append(TextPart(block.text))
         elif isinstance(block, FileBlock):
@@ -153,7 +153,7 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
         elif isinstance(block, ImageUrlBlock) and block.image_url.url.lower().startswith(("https://", "http://")):
             parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
-            errors.append(_block_error(place, block.type, "not_supported", "an image must have an http or https URL"))
+            errors.append(_block_error(index, block.type, "not_supported", "an image must have an http or https URL"))
     if errors:
         raise ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors)
     return UserMessage(tuple(parts))
@@ -178,12 +178,12 @@ async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
     """Returns an error if an image block references another kind of file."""
     errors = [
-        _block_error(place, "image", "wrong_kind", "this artifact isn't an image; use a file block for it")
-        for place, part in enumerate(parts)
+        _block_error(index, "image", "wrong_kind", "this artifact isn't an image; use a file block for it")
+        for index, part in enumerate(parts)
         if isinstance(part, ArtifactPart) and part.url is not None and not found[part].is_image
     ]
     return ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors) if errors else None
 
 
-def _block_error(place: int, block: str, problem: str, message: str) -> ErrorDetail:
-    return ErrorDetail(loc=["content", place], type=f"{block}_{problem}", message=message)
+def _block_error(index: int, block: str, problem: str, message: str) -> ErrorDetail:
+    return ErrorDetail(loc=["content", index], type=f"{block}_{problem}", message=message)

@@ -81,12 +81,12 @@ class ConversationCache:
         self._known[session.id] = conversation
         self._grow(conversation.size)
 
-    def remember(self, turn: ClaimedTurn, said: Sequence[Message]) -> None:
-        """Adds an ended turn's messages to the cached conversation. For a failed turn, ``said`` is empty."""
+    def remember(self, turn: ClaimedTurn, messages: Sequence[Message]) -> None:
+        """Adds an ended turn's messages to the cached conversation. For a failed turn, ``messages`` is empty."""
         conversation = self._known.get(turn.session_id)
         if conversation is not None and conversation.through == turn.position - 1:
             before = conversation.size
-            conversation.extend(said, turn.position)
+            conversation.extend(messages, turn.position)
             self._grow(conversation.size - before)
 
     def forget(self, session_id: str) -> None:

@@ -114,12 +114,12 @@ async def test_turns_with_an_agent_are_listed_those_that_changed_last_first(node
         return [turn["turn_id"] for turn in page["turns"]], page["total"], page["has_more"]
 
     assert await listed() == ([last, second, first], 3, False)
-    place: dict[str, Any] = {}
+    cursor: dict[str, Any] = {}
     for turn_id in (last, second, first):
-        page = await api.get("/internal/turns", agent_id="one", limit=1, **place)
+        page = await api.get("/internal/turns", agent_id="one", limit=1, **cursor)
         assert [turn["turn_id"] for turn in page["turns"]] == [turn_id]
         assert (page["total"], page["has_more"]) == (3, turn_id != first)
-        place = {"after": page["next"]}
+        cursor = {"after": page["next"]}
     assert await listed(session_id=one) == ([last, first], 2, False)
     assert await listed(session_id=other) == ([], 0, False)
     finished = (await api.get(f"/internal/turns/{second}"))["finished_at"]

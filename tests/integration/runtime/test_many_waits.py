@@ -79,7 +79,7 @@ async def plain_work(start_node: StartNode, model: ObedientModel, database_url: 
     dead, node = await start_node(reconciling=False), await start_node(reconciling=False)
     for question in range(10):
         session = await node.create_session()
-        first, following = [await node.execute(session, f"{place} {question}") for place in ("first", "next")]
+        first, following = [await node.execute(session, f"{order} {question}") for order in ("first", "next")]
         await node.ended(first, following)
     model.shut("stuck")
     lost = await dead.execute(await dead.create_session(), "stuck")

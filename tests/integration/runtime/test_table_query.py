@@ -77,8 +77,8 @@ def workbook(**sheets: list[list[Any]]) -> bytes:
     with xlsxwriter.Workbook(file, {"in_memory": True, "default_date_format": "yyyy-mm-dd"}) as book:
         for name, rows in sheets.items():
             page = book.add_worksheet(name)
-            for place, row in enumerate(rows):
-                page.write_row(place, 0, row)
+            for index, row in enumerate(rows):
+                page.write_row(index, 0, row)
     return file.getvalue()
 
 
@@ -278,17 +278,17 @@ async def test_long_queries_of_one_company_leave_room_for_another() -> None:
     await asyncio.gather(*slow, return_exceptions=True)
 
 
-def _children(place: Path) -> list[str]:
+def _children(folder: Path) -> list[str]:
     """Processes that work below that directory."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(process / "cwd").startswith(str(place)):
+            if os.readlink(process / "cwd").startswith(str(folder)):
                 found.append(process.name)
         except OSError:
             continue
     return found
 
 
-def _files(place: Path) -> list[Path]:
-    return list(place.iterdir())
+def _files(folder: Path) -> list[Path]:
+    return list(folder.iterdir())

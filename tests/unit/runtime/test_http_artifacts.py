@@ -31,7 +31,7 @@ RECORD = {
     "url": "http://x", "url_expires_at": "2030-01-01T00:00:00.000000Z",
 }  # fmt: skip
 FACTS = Artifact.model_validate(RECORD)
-PLACE = "/internal/sessions/s%2F1/artifacts"
+PATH = "/internal/sessions/s%2F1/artifacts"
 
 
 @dataclass
@@ -81,8 +81,8 @@ async def test_records() -> None:
     assert await artifacts.get("s/1", "a?1", CALLER) == FACTS
     assert await artifacts.by_url("s/1", "http://x", CALLER) == FACTS
     assert calls.asked == [
-        ("GET", f"{PLACE}/a%3F1", None, None),
-        ("POST", f"{PLACE}/resolve", None, {"url": "http://x"}),
+        ("GET", f"{PATH}/a%3F1", None, None),
+        ("POST", f"{PATH}/resolve", None, {"url": "http://x"}),
     ]
     artifacts, _ = answering({"artifacts": [RECORD], "total": 1, "has_more": False})
     assert await artifacts.all("s/1", CALLER) == [FACTS]

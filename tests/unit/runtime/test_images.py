@@ -28,13 +28,13 @@ def bitmap(
 
 def pixels_of(png: bytes) -> list[list[tuple[int, ...]]]:
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    chunks, place = {}, 8
-    while place < len(png):
-        (length,) = struct.unpack_from(">I", png, place)
-        kind, content = png[place + 4 : place + 8], png[place + 8 : place + 8 + length]
-        assert struct.unpack_from(">I", png, place + 8 + length)[0] == zlib.crc32(kind + content)
+    chunks, offset = {}, 8
+    while offset < len(png):
+        (length,) = struct.unpack_from(">I", png, offset)
+        kind, content = png[offset + 4 : offset + 8], png[offset + 8 : offset + 8 + length]
+        assert struct.unpack_from(">I", png, offset + 8 + length)[0] == zlib.crc32(kind + content)
         chunks[kind] = content
-        place += 12 + length
+        offset += 12 + length
     width, height, depth, kind, *_ = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
     samples = {2: 3, 3: 1, 6: 4}[kind]
     length = (width * samples * depth + 7) // 8

@@ -172,10 +172,10 @@ async def test_an_unexpected_exception_hands_the_turn_back_until_its_attempts_ar
         await until(lambda: not running.held)
     assert isinstance(failed.event, TurnFailed)
     assert failed.event.error.message == "The turn failed because of an internal error. Try again."
-    kind, _, place = (failed.cause or "").partition(" at ")
+    kind, _, location = (failed.cause or "").partition(" at ")
     assert kind == type(problem).__name__
-    assert place.startswith("services.runtime.use_cases.run_turn:")
-    assert "secret" not in place
+    assert location.startswith("services.runtime.use_cases.run_turn:")
+    assert "secret" not in location
 
 
 async def _clean_up_badly(_task: AgentTask, _journal: TurnJournal) -> None:

@@ -25,7 +25,7 @@ def cut(
     """Cuts a document into chunks. Calls ``part_done`` after every 1,000 chunks."""
     text = document.text
     ids = ChunkIds(source, strategy)
-    places = _Places(document.segments)
+    segments = _SegmentLookup(document.segments)
     chunks: list[Chunk] = []
     last = (-1, -1)
     for start, end in _bounded(_trimmed(text, _spans(document, strategy)), text):
@@ -33,7 +33,7 @@ def cut(
         if start >= end or (start >= last[0] and end <= last[1]):
             continue
         last = (start, end)
-        page, row = places.of(start)
+        page, row = segments.of(start)
         index = len(chunks)
         chunks.append(Chunk(ids.of(index), index, text[start:end], start, end, page, row))
         if len(chunks) % _CHUNKS_OF_A_PART == 0:
@@ -120,7 +120,7 @@ def _bounded(spans: Iterable[Span], text: str) -> Iterator[Span]:
         yield start, end
 
 
-class _Places:
+class _SegmentLookup:
     """Looks up the page and row of a character offset."""
 
     def __init__(self, segments: tuple[Segment, ...]) -> None:

@@ -58,7 +58,7 @@ class EmbeddingServer:
         if endpoint.api_key:
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
         self._retries = RetryPolicy(endpoint.first_wait, longest=_LONGEST_WAIT, attempts=endpoint.attempts)
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def embed(self, model: str, texts: Sequence[str], dimensions: int | None = None) -> Vectors:
         """Embeds texts. `dimensions` is only sent if it's set, since some models and servers don't support it."""
@@ -66,7 +66,7 @@ class EmbeddingServer:
         if dimensions is not None:
             body["dimensions"] = dimensions
         encoded = orjson.dumps(body)
-        async with self._places:
+        async with self._slots:
             try:
                 content = await self._retries.run(lambda: self._post(encoded), on=Transient)
             except Transient as problem:

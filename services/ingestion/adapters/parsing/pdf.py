@@ -58,8 +58,8 @@ def _lam_before_alef(shown: Any, text: str) -> str:
     single = "".join(map(chr, memoryview(units).cast("H")))
 
     def turned(letters: re.Match[str]) -> str:
-        places = (raw.FPDFText_GetCharIndexFromTextIndex(shown, letters.start() + each) for each in (0, 1))
-        first, second = (shown.get_charbox(place) for place in places)
+        indexes = (raw.FPDFText_GetCharIndexFromTextIndex(shown, letters.start() + each) for each in (0, 1))
+        first, second = (shown.get_charbox(index) for index in indexes)
         return letters.group()[::-1] if first == second else letters.group()
 
     return _ALEF_LAM.sub(turned, single).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

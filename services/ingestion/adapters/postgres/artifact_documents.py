@@ -12,7 +12,7 @@ from libs.fairness import Capacity
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import no_holder
-from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
+from services.ingestion.domain.artifacts import ArtifactJob, DocumentIndex, IndexRef
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
 # Companies take turns: every company's first document comes before any company's second document. Documents of lost
@@ -128,17 +128,17 @@ class PostgresArtifactJobs:
         """Emits an event with the progress in percent."""
         await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
 
-    async def record_place(self, job: ArtifactJob, place: IndexPlace) -> bool:
+    async def record_index(self, job: ArtifactJob, index: IndexRef) -> bool:
         """Records the index that the chunks will be written to. Returns False if the document was deleted."""
         return await self._change(
-            job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
+            job, "engine = %(engine)s, index_id = %(index)s", engine=index.engine, index=index.index_id
         )
 
-    async def in_use(self) -> list[IndexPlace]:
+    async def in_use(self) -> list[IndexRef]:
         found = await self._database.execute(_IN_USE)
-        return [IndexPlace(row[0], row[1]) for row in found]
+        return [IndexRef(row[0], row[1]) for row in found]
 
-    async def requeue_lost(self, place: IndexPlace) -> int:
+    async def requeue_lost(self, index: IndexRef) -> int:
         """Queues the documents of a lost index again, behind waiting documents. Returns the number of documents."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
@@ -147,7 +147,7 @@ class PostgresArtifactJobs:
                    WHERE state = 'indexed' AND artifact_id IN (
                        SELECT artifact_id FROM artifact_documents
                        WHERE state = 'indexed' AND index_id = %s AND engine = %s ORDER BY artifact_id FOR UPDATE)""",
-                (place.index_id, place.engine),
+                (index.index_id, index.engine),
             )
             return changed.rowcount
 
@@ -160,7 +160,7 @@ class PostgresArtifactJobs:
         event = ArtifactIndexingFailed(**_ids(job), error=error)
         await self._ended(job, "failed", event)
 
-    async def pending_removal(self, limit: int) -> list[tuple[str, IndexPlace]]:
+    async def pending_removal(self, limit: int) -> list[tuple[str, IndexRef]]:
         """Returns deleted documents whose chunks may still be in an index."""
         # A worker that is still writing the document holds a lease.
         found = await self._database.execute(
@@ -170,7 +170,7 @@ class PostgresArtifactJobs:
                ORDER BY changed_at LIMIT %s""",
             (limit,),
         )
-        return [(row[0], IndexPlace(row[1], row[2])) for row in found]
+        return [(row[0], IndexRef(row[1], row[2])) for row in found]
 
     async def removed(self, artifact_ids: Sequence[str]) -> None:
         """Records that these documents' chunks and texts have been removed."""
@@ -213,7 +213,7 @@ class PostgresArtifactLocator:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
+    async def locate(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, DocumentIndex]:
         """Returns the index of each indexed document of the company, even if the index has been lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
@@ -221,7 +221,7 @@ class PostgresArtifactLocator:
                  AND (state = 'indexed' OR state = 'pending' AND lost_at IS NOT NULL)""",
             ([each for each in artifact_ids if "\x00" not in each], company_id),
         )
-        return {row[0]: Placed(IndexPlace(row[1], row[2]), row[3]) for row in found}
+        return {row[0]: DocumentIndex(IndexRef(row[1], row[2]), row[3]) for row in found}
 
 
 def _of(job: ArtifactJob) -> dict[str, Any]:

@@ -180,14 +180,14 @@ class StreamedCalls:
     def take(self, fragments: Sequence[JsonObject]) -> None:
         """Adds one chunk's fragments, which all belong to different calls. Raises ArgumentsUnreadable."""
         taken: list[_Call] = []
-        for place, fragment in enumerate(fragments):
+        for position, fragment in enumerate(fragments):
             call_id, name, arguments = call_parts(fragment)
             index = _index(fragment.get("index"))
             call = self._begun(index, call_id)
             if index is None and not call_id and len(fragments) > 1:
                 # Without an index or ID, only the order shows which call each fragment continues.
                 continued = not name and len(fragments) <= len(self._calls)
-                call = self._calls[place - len(fragments)] if continued else call
+                call = self._calls[position - len(fragments)] if continued else call
                 call = None if any(call is other for other in taken) else call
             if call is None:
                 call = (None if name else self._of_id(call_id)) or self._begin()
@@ -356,13 +356,13 @@ class StreamedAnswer:
         except ArgumentsUnreadable as error:
             raise NotAnAnswer(str(error)) from error
         add_provider_data(self._provider_data, delta)
-        return self._said(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
+        return self._append_text(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
         """Returns the rest of the text, which was held back because it ended in half a surrogate pair."""
-        return self._said(self._paired.finish())
+        return self._append_text(self._paired.finish())
 
-    def _said(self, text: str) -> str:
+    def _append_text(self, text: str) -> str:
         if text:
             self._text.append(text)
         return text

@@ -32,21 +32,21 @@ _RESPONSE: Final = "response"
 def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
     """Translates the conversation. All messages between two answers become a single pydantic-ai request."""
     result: list[theirs.ModelMessage] = []
-    said: list[theirs.ModelRequestPart] = []
+    parts: list[theirs.ModelRequestPart] = []
     for message in request.messages:
         if isinstance(message, AssistantMessage):
-            if said:
-                result.append(theirs.ModelRequest(said))
-                said = []
+            if parts:
+                result.append(theirs.ModelRequest(parts))
+                parts = []
             result.append(_response(message))
         else:
-            said.append(_said(message))
-    if said:
-        result.append(theirs.ModelRequest(said))
+            parts.append(_request_part(message))
+    if parts:
+        result.append(theirs.ModelRequest(parts))
     return result
 
 
-def _said(message: UserMessage | ToolMessage) -> theirs.ModelRequestPart:
+def _request_part(message: UserMessage | ToolMessage) -> theirs.ModelRequestPart:
     if isinstance(message, ToolMessage):
         result = message.result
         return theirs.ToolReturnPart(
@@ -70,7 +70,7 @@ def _content(part: TextPart | ImagePart) -> theirs.UserContent:
 
 
 def _response(message: AssistantMessage) -> theirs.ModelResponse:
-    return _as_sent(message) or _as_said(message)
+    return _as_sent(message) or _from_message(message)
 
 
 def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
@@ -91,7 +91,7 @@ def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
     return replace(response, parts=[calls.get(id(part), part) for part in response.parts])
 
 
-def _as_said(message: AssistantMessage) -> theirs.ModelResponse:
+def _from_message(message: AssistantMessage) -> theirs.ModelResponse:
     parts: list[theirs.ModelResponsePart] = [theirs.TextPart(message.text)] if message.text else []
     parts.extend(
         theirs.ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)

@@ -73,7 +73,7 @@ class ReplyText:
 
     def take(self, piece: str) -> str:
         """Adds a piece and returns the text that is known to belong to the reply."""
-        text, said = self._held + piece, []
+        text, replies = self._held + piece, []
         self._held = ""
         while text:
             if self._end:
@@ -82,8 +82,8 @@ class ReplyText:
                 text = self._at_beginning(text)
             else:
                 reply, text = self._within_reply(text)
-                said.append(reply)
-        return "".join(said)
+                replies.append(reply)
+        return "".join(replies)
 
     def finish(self) -> str:
         """Returns the rest of the reply after the last piece."""
@@ -118,19 +118,19 @@ class ReplyText:
 
     def _within_reply(self, text: str) -> tuple[str, str]:
         """Returns the reply text before the next block, and the text after that block's start tag."""
-        place = 0
-        while (place := text.find("<", place)) >= 0:
-            rest = text[place : place + _LONGEST_TAG]
-            quoted = (text[place - 1] if place else self._last) in _QUOTES
+        index = 0
+        while (index := text.find("<", index)) >= 0:
+            rest = text[index : index + _LONGEST_TAG]
+            quoted = (text[index - 1] if index else self._last) in _QUOTES
             tag = None if quoted else next((tag for tag in _TAGS if rest.startswith(tag)), None)
             if tag is not None:
                 self._end = _end_of(tag)
                 self._block.append(tag)
-                return self._reply(text[:place]), text[place + len(tag) :]
-            if not quoted and place + len(rest) == len(text) and any(tag.startswith(rest) for tag in _TAGS):
+                return self._reply(text[:index]), text[index + len(tag) :]
+            if not quoted and index + len(rest) == len(text) and any(tag.startswith(rest) for tag in _TAGS):
                 self._held = rest
-                return self._reply(text[:place]), ""
-            place += 1
+                return self._reply(text[:index]), ""
+            index += 1
         return self._reply(text), ""
 
     def _reply(self, text: str) -> str:

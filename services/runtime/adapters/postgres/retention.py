@@ -4,7 +4,7 @@ from typing import Final
 
 from libs.eventing import Transaction
 from libs.persistence import Database, fetch_value
-from services.runtime.domain.retention import OldSessions, SessionPlace
+from services.runtime.domain.retention import OldSessions, SessionPosition
 from services.runtime.domain.sessions import LockedSession
 
 _SET: Final = """
@@ -66,11 +66,11 @@ class PostgresRetentionWriter:
     async def set_session_days(self, company_id: str, days: int | None) -> None:
         await self._connection.execute(_SET, (company_id, days))
 
-    async def lock_old(self, company_id: str, days: int, *, after: SessionPlace | None, limit: int) -> OldSessions:
+    async def lock_old(self, company_id: str, days: int, *, after: SessionPosition | None, limit: int) -> OldSessions:
         given = {"company": company_id, "days": days, "limit": limit, **({} if after is None else after._asdict())}
         statement = _OLD.format(after="" if after is None else _AFTER)
         old = await (await self._connection.execute(statement.encode(), given)).fetchall()
-        last = SessionPlace(*old[-1][:2]) if len(old) == limit else None
+        last = SessionPosition(*old[-1][:2]) if len(old) == limit else None
         idle = [session_id for _, session_id, is_idle in old if is_idle]
         if not idle:
             return OldSessions([], last)

@@ -18,7 +18,7 @@ from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.claims import LIVE
 from services.runtime.adapters.postgres.session_reads import message_of
 from services.runtime.adapters.postgres.spending import settle
-from services.runtime.domain.beginnings import NewSession, places_of
+from services.runtime.domain.beginnings import NewSession, count_positions
 from services.runtime.domain.budgets import charge_of
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.conversation_json import message_to_row
@@ -226,7 +226,7 @@ class PostgresSessionWriter:
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
         rows = list(_message_rows(messages))
-        parameters = {"session": session_id, "messages": as_json(rows), "places": places_of(messages)}
+        parameters = {"session": session_id, "messages": as_json(rows), "places": count_positions(messages)}
         return [message_of(row) for row in await fetch_records(self._connection, _APPEND_MESSAGES, parameters)]
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:

@@ -67,4 +67,4 @@ def _step_events(step: StepRecord, following: dict[str, int]) -> list[Draft]:
         return []
     first = following[turn.id]
     following[turn.id] = first + len(step.events)
-    return [turn.draft(event, first + place) for place, event in enumerate(step.events)]
+    return [turn.draft(event, first + index) for index, event in enumerate(step.events)]

@@ -198,7 +198,7 @@ def _outcome_events(
             continue
         # The update has reserved a sequence number for each event. The terminal event has the last one.
         first = last - len(outcome.preceding)
-        drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
+        drafts += [outcome.turn.draft(event, first + index) for index, event in enumerate(outcome.preceding)]
         drafts.append(outcome.turn.draft(_with_spending(outcome, spent), last, outcome.payload, outcome.cause))
     return drafts
 

@@ -49,13 +49,13 @@ def evaluate(expression: str) -> str:
 
 def _symbols(text: str) -> list[str]:
     symbols: list[str] = []
-    place = 0
-    while place < len(text):
-        match = _SYMBOL.match(text, place)
+    position = 0
+    while position < len(text):
+        match = _SYMBOL.match(text, position)
         if match is None:
-            raise ExpressionError(f"unexpected {text[place:].strip()[:1]!r} at position {place + 1}")
+            raise ExpressionError(f"unexpected {text[position:].strip()[:1]!r} at position {position + 1}")
         symbols.append(match[1])
-        place = match.end()
+        position = match.end()
     if not symbols:
         raise ExpressionError("the expression is empty")
     return symbols

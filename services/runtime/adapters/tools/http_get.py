@@ -30,9 +30,9 @@ class HostList:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def __contains__(self, place: tuple[str, int, bool]) -> bool:
+    def __contains__(self, target: tuple[str, int, bool]) -> bool:
         """Returns whether (host, port, is_default_port) is allowed. An entry without a port allows the default port."""
-        host, port, usual_port = place
+        host, port, usual_port = target
         host = host.lower().rstrip(".")
         labels = host.split(".")
         names = [host, *("*." + ".".join(labels[depth:]) for depth in range(1, len(labels)))]

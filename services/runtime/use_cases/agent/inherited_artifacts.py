@@ -62,8 +62,8 @@ class InheritedArtifacts:
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
         return await self._first(session_id, lambda session: self.artifacts.content(session, artifact_id, caller))
 
-    async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        await self._first(session_id, lambda session: self.artifacts.save(session, artifact_id, caller, place))
+    async def save(self, session_id: str, artifact_id: str, caller: Identity, path: Path) -> None:
+        await self._first(session_id, lambda session: self.artifacts.save(session, artifact_id, caller, path))
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         return await self.artifacts.create(session_id, caller, name=name, key=key, content=content)

@@ -39,11 +39,11 @@ class RepeatedCalls:
 
     def hinted(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Returns the result for the model, with a hint if the same call keeps returning the same result."""
-        said = write_json(
+        key = write_json(
             [call.name, call.arguments, call.validation_error, result.status, result.output], sort_keys=True
         )
-        self._seen[said] += 1
-        times = self._seen[said]
+        self._seen[key] += 1
+        times = self._seen[key]
         return (
             result if times < REPETITIONS else replace(result, output=f"{result.output}\n\n{_hint(call.name, times)}")
         )

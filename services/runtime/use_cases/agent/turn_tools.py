@@ -35,17 +35,17 @@ def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) ->
 def _under(tool: Tool, policies: Iterable[ToolPolicy]) -> Tool:
     definition = tool.definition
     for name in ("approval", "timeout_seconds", "retries"):
-        said = next((value for policy in policies if (value := getattr(policy, name)) is not None), None)
-        if said is not None:
-            definition = _with(definition, name, said)
+        chosen = next((value for policy in policies if (value := getattr(policy, name)) is not None), None)
+        if chosen is not None:
+            definition = _with(definition, name, chosen)
     return tool if definition == tool.definition else RedefinedTool(tool, definition)
 
 
-def _with(definition: ToolDefinition, name: str, said: object) -> ToolDefinition:
+def _with(definition: ToolDefinition, name: str, value: object) -> ToolDefinition:
     # An agent may be stricter than the toolset, but not more lenient.
     if name == "approval" and definition.approval == "always":
         return definition
-    return replace(definition, **{name: said})  # type: ignore[arg-type]
+    return replace(definition, **{name: value})  # type: ignore[arg-type]
 
 
 def _names(pattern: str, tool: Tool) -> bool:

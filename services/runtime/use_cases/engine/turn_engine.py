@@ -251,7 +251,7 @@ class TurnEngine:
         if outcome.kind is OutcomeKind.FAILED:
             self._conversations.remember(running.turn, ())
         elif outcome.kind is OutcomeKind.COMPLETED and running.question is not None:
-            said = (running.question, *outcome.calls_made, AssistantMessage(outcome.text))
-            self._conversations.remember(running.turn, said)
+            messages = (running.question, *outcome.calls_made, AssistantMessage(outcome.text))
+            self._conversations.remember(running.turn, messages)
         elif outcome.kind in (OutcomeKind.WAITING, OutcomeKind.CRASHED):
             self._conversations.forget(running.turn.session_id)

@@ -8,7 +8,7 @@ from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.messages import MessageContext
 from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Transaction
-from services.runtime.domain.retention import SessionPlace
+from services.runtime.domain.retention import SessionPosition
 from services.runtime.domain.sessions import LockedSession, SessionWriter
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions import Begin, OpenWriter
@@ -66,7 +66,7 @@ class RemoveOldSessions:
         self._limit = limit
         self._company = ""
         self._days: int | None = None
-        self._last: SessionPlace | None = None
+        self._last: SessionPosition | None = None
 
     async def __call__(self) -> bool:
         """Removes the next batch. Returns False at the end of a pass. The next call starts a new pass."""

@@ -56,7 +56,7 @@ def test_every_combination_covers_the_text_within_the_size(strategy: str, by: st
     assert all(chunk.text == document.text[chunk.start : chunk.end] == chunk.text.strip() for chunk in chunks)
     assert all(before.start < after.start for before, after in pairwise(chunks))
     covered = set().union(*(range(chunk.start, chunk.end) for chunk in chunks))
-    assert all(sign.isspace() for place, sign in enumerate(document.text) if place not in covered)
+    assert all(sign.isspace() for index, sign in enumerate(document.text) if index not in covered)
     if by in ("token", "word", "character"):
         units = Units(document, by)
         assert max(units.count(chunk.start, chunk.end) for chunk in chunks) <= size

@@ -5,24 +5,24 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from services.ingestion.domain.artifacts import IndexPlace
+from services.ingestion.domain.artifacts import IndexRef
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.use_cases.index_care import InspectArtifactIndexes
 
-HERE, GONE = IndexPlace("pgvector", "here"), IndexPlace("pgvector", "gone")
+HERE, GONE = IndexRef("pgvector", "here"), IndexRef("pgvector", "gone")
 
 
 @dataclass
 class Documents:
     """Two indexes with three documents each, and one of an engine that is not there any more."""
 
-    given_up: list[IndexPlace] = field(default_factory=list)
+    given_up: list[IndexRef] = field(default_factory=list)
 
-    async def in_use(self) -> Sequence[IndexPlace]:
-        return [HERE, GONE, IndexPlace("weaviate", "elsewhere")]
+    async def in_use(self) -> Sequence[IndexRef]:
+        return [HERE, GONE, IndexRef("weaviate", "elsewhere")]
 
-    async def requeue_lost(self, place: IndexPlace) -> int:
-        self.given_up.append(place)
+    async def requeue_lost(self, index: IndexRef) -> int:
+        self.given_up.append(index)
         return 3
 
 

@@ -13,7 +13,7 @@ from services.ingestion.domain.engines import IndexMissing
 _USUAL_LENGTH = 120.0
 _USUAL_WEIGHT = 2
 # Longer vectors don't fit into an 8 KiB page, so each comparison would fetch them from TOAST.
-_LONGEST_IN_PLACE = 3000
+_LONGEST_INLINE = 3000
 _MOST_DIMENSIONS_OF_A_GRAPH = 4000
 
 
@@ -68,7 +68,7 @@ class IndexTable:
         storage = SQL(
             "ALTER TABLE {table} ALTER embedding SET STORAGE {place}, ALTER weights SET STORAGE MAIN,"
             " ALTER terms SET STORAGE EXTENDED, ALTER content SET STORAGE EXTENDED"
-        ).format(table=self.name, place=SQL("PLAIN" if self.dimensions <= _LONGEST_IN_PLACE else "EXTERNAL"))
+        ).format(table=self.name, place=SQL("PLAIN" if self.dimensions <= _LONGEST_INLINE else "EXTERNAL"))
         return [table, storage]
 
     def create_graph(self) -> Composed:

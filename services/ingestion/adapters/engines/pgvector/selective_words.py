@@ -94,9 +94,9 @@ def _score(levels: Levels, terms: Sequence[tuple[int, float]]) -> float:
 
 def _below(levels: Levels) -> Iterator[Levels]:
     """Yields the combinations in which one term is one level lower."""
-    for place, level in enumerate(levels):
+    for index, level in enumerate(levels):
         if level != _ABSENT:
-            yield (*levels[:place], level - 1, *levels[place + 1 :])
+            yield (*levels[:index], level - 1, *levels[index + 1 :])
 
 
 def _numbers(levels: Levels, terms: Sequence[tuple[int, float]]) -> list[int]:

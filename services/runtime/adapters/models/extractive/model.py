@@ -83,14 +83,14 @@ class ExtractiveModel:
 def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
     if request.settings.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
-    ends = [place for stop in request.settings.stop or () if (place := answer.text.find(stop)) >= 0]
+    ends = [index for stop in request.settings.stop or () if (index := answer.text.find(stop)) >= 0]
     return replace(answer, text=answer.text[: min(ends)]) if ends else answer
 
 
 def _answer(request: ModelRequest) -> ModelAnswer:
     position = max((i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1)
     if position < 0:
-        return _said("Ask a question first.", request)
+        return _plain_answer("Ask a question first.", request)
     message = request.messages[position]
     assert isinstance(message, UserMessage)
     if message.has_image:
@@ -158,18 +158,18 @@ def split_question(text: str) -> tuple[str, str]:
     paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n|\n(?=[^\n]*\?\s*$)", text) if paragraph.strip()]
     if len(text) < _SHORTEST_DOCUMENT or len(paragraphs) < 2:
         return _split_sentences(text)
-    place = next((i for i in (len(paragraphs) - 1, 0) if _asks(paragraphs[i])), None)
-    if place is None:
+    index = next((i for i in (len(paragraphs) - 1, 0) if _asks(paragraphs[i])), None)
+    if index is None:
         return text, ""
-    return "\n\n".join(paragraphs[:place] + paragraphs[place + 1 :]), paragraphs[place]
+    return "\n\n".join(paragraphs[:index] + paragraphs[index + 1 :]), paragraphs[index]
 
 
 def _split_sentences(text: str) -> tuple[str, str]:
-    said = sentences(text)
-    asked = [sentence.text for sentence in said if sentence.text.endswith("?")]
-    if not asked or len(said) == len(asked):
+    found = sentences(text)
+    asked = [sentence.text for sentence in found if sentence.text.endswith("?")]
+    if not asked or len(found) == len(asked):
         return (text, "") if len(text) > 2000 else ("", text)
-    return " ".join(s.text for s in said if not s.text.endswith("?")), " ".join(asked)
+    return " ".join(s.text for s in found if not s.text.endswith("?")), " ".join(asked)
 
 
 def _asks(paragraph: str) -> bool:
@@ -188,9 +188,9 @@ def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> 
     texts = [document] if document else []
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
-            said = message.own_text
-            statements = "\n".join(s.text for s in sentences(said) if not s.text.endswith("?"))
-            texts.append(said if len(said) >= _SHORTEST_DOCUMENT else statements)
+            content = message.own_text
+            statements = "\n".join(s.text for s in sentences(content) if not s.text.endswith("?"))
+            texts.append(content if len(content) >= _SHORTEST_DOCUMENT else statements)
     if len(request.system) >= _SHORTEST_DOCUMENT:
         texts.append(request.system)
     return [_Source(text) for text in texts if text.strip()]
@@ -203,16 +203,16 @@ def _compose(
     chosen = _choose(question, sources) if sources else []
     # Results of tools are the whole answer if none of them has citations.
     if tool_texts and not any(result.citations for result in results):
-        return _said("\n".join(tool_texts), request)
+        return _plain_answer("\n".join(tool_texts), request)
     if chosen:
         return _quote(chosen, sources, tool_texts, request)
     if tool_texts:
-        return _said("\n".join(tool_texts), request)
+        return _plain_answer("\n".join(tool_texts), request)
     if _GREETING.match(question):
-        return _said("Hello. Ask me about any text in this conversation, and I'll quote what it says.", request)
+        return _plain_answer("Hello. Ask me about any text in this conversation, and I'll quote what it says.", request)
     if sources:
-        return _said("I couldn't find an answer in this conversation or in my knowledge bases.", request)
-    return _said(
+        return _plain_answer("I couldn't find an answer in this conversation or in my knowledge bases.", request)
+    return _plain_answer(
         "I can only quote text from this conversation, and none of it answers your question. "
         "Paste a document, attach a knowledge base, or choose a language model for this agent.",
         request,
@@ -248,11 +248,11 @@ def _quote(
         number = numbers.setdefault(sentence.source, len(numbers) + 1)
         lines.append(f"{_shortened(sentence.text)} [{number}]")
     citations = tuple(
-        sources[place].citation
-        or _citation(sources[place], " ".join(_shortened(each.text) for each in chosen if each.source == place))
-        for place in numbers
+        sources[index].citation
+        or _citation(sources[index], " ".join(_shortened(each.text) for each in chosen if each.source == index))
+        for index in numbers
     )
-    names = [f"[{number}] {name}" for place, number in numbers.items() if (name := sources[place].name)]
+    names = [f"[{number}] {name}" for index, number in numbers.items() if (name := sources[index].name)]
     parts = [*tool_texts, " ".join(lines), *([" · ".join(names)] if names else []), _NOTE]
     text = "\n\n".join(parts)
     return ModelAnswer(text, (), _usage(request, text), "stop", citations)
@@ -268,7 +268,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1].rstrip() + "…"
 
 
-def _said(text: str, request: ModelRequest) -> ModelAnswer:
+def _plain_answer(text: str, request: ModelRequest) -> ModelAnswer:
     text = f"{text}\n\n{_NOTE}"
     return ModelAnswer(text, (), _usage(request, text), "stop")
 

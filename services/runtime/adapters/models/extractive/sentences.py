@@ -32,12 +32,12 @@ _RULE = re.compile(r"[\s|:-]*$")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence at position `place` in text number `source`. `words` and `heading` are stemmed."""
+    """A sentence at `position` in text number `source`. `words` and `heading` are stemmed."""
 
     text: str
     words: tuple[str, ...]
     source: int
-    place: int
+    position: int
     heading: tuple[str, ...] = ()
 
 
@@ -125,7 +125,7 @@ class Ranking:
         top = max((score for score, _ in scored), default=0.0)
         # A sentence that scores far below the best one only shares a common word with the question.
         fitting = [(score, sentence) for score, sentence in scored if score > 0 and score >= top * 0.6]
-        fitting.sort(key=lambda item: (-item[0], item[1].source, item[1].place))
+        fitting.sort(key=lambda item: (-item[0], item[1].source, item[1].position))
         if not fitting:
             return self._of_measure(question)[:1]
         return _distinct([sentence for _, sentence in fitting])[:limit]
@@ -149,7 +149,7 @@ class Ranking:
             return opens, mass / math.sqrt(4 + len(sentence.words))
 
         ranked = sorted(self.candidates, key=centrality, reverse=True)
-        return sorted(_distinct(ranked)[:limit], key=lambda s: (s.source, s.place))
+        return sorted(_distinct(ranked)[:limit], key=lambda s: (s.source, s.position))
 
     def _score(self, sentence: Sentence, wanted: set[str], signs: Sequence[re.Pattern[str]]) -> float:
         counts = Counter(sentence.words)

@@ -19,10 +19,10 @@ _DEEPEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Fills an output schema with values from ``said``, the sentences of the model's answer."""
+    """Fills an output schema with values from ``sentences``, those of the model's answer."""
 
     root: JsonObject
-    said: Sequence[str]
+    sentences: Sequence[str]
 
     def value(self, schema: JsonObject, name: str = "", depth: int = 0) -> Any:
         """Returns a value for the property ``name`` with this schema, or MISSING if the sentences don't contain one."""
@@ -32,7 +32,7 @@ class Filling:
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
-            text = " ".join(self.said).lower()
+            text = " ".join(self.sentences).lower()
             return next((each for each in schema["enum"] if str(each).lower() in text), MISSING)
         for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
             if (value := self.value(choice, name, depth + 1)) is not MISSING:
@@ -59,14 +59,14 @@ class Filling:
                 return None
 
     def _items(self, schema: JsonObject, name: str, depth: int) -> Any:
-        items, most = schema.get("items", {}), schema.get("maxItems", len(self.said))
-        each = [Filling(self.root, [sentence]).value(items, name, depth + 1) for sentence in self.said]
+        items, most = schema.get("items", {}), schema.get("maxItems", len(self.sentences))
+        each = [Filling(self.root, [sentence]).value(items, name, depth + 1) for sentence in self.sentences]
         return [value for value in each if value is not MISSING][:most]
 
     def _best(self, wanted: str) -> str:
         """Returns the sentence that shares the most words with ``wanted``. If several do, returns the first of them."""
         words = set(content_words(wanted))
-        return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
+        return max(self.sentences, key=lambda sentence: len(words & set(content_words(sentence))), default="")
 
     def _resolved(self, schema: JsonObject) -> JsonObject:
         for _ in range(_DEEPEST):
@@ -83,8 +83,8 @@ class Filling:
 def structured(schema: JsonObject, text: str) -> Any:
     """Returns a value for the schema from an answer's text, or MISSING if the text has no suitable value."""
     text = _CITED.sub("", _SOURCES.sub("", text))
-    said = [sentence.text for sentence in sentences(text)] or [text]
-    return Filling(schema, said).value(schema)
+    texts = [sentence.text for sentence in sentences(text)] or [text]
+    return Filling(schema, texts).value(schema)
 
 
 def _number(sentence: str, *, whole: bool) -> Any:

@@ -39,18 +39,18 @@ def row_sentence(result: ToolResult) -> str:
     return ", ".join(f"{name}: {value}" for name, value in zip(header, rows[0], strict=False))
 
 
-def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
+def file_of(name: str, results: Sequence[ToolResult], answer: str) -> JsonObject:
     """Returns the arguments for `artifact_create`: the tables in `results` or, if there are none, the answer's text."""
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):
-        rows = tables[0] if tables else [["text"], [said]]
+        rows = tables[0] if tables else [["text"], [answer]]
         typed: list[list[Any]] = [rows[0], *([_typed(cell) for cell in row] for row in rows[1:])]
         return {"name": name, "sheets": [{"name": name.rsplit(".", 1)[0], "rows": typed}]}
-    text = "\n\n".join(["\n".join(_markdown(rows)) for rows in tables] or [said])
+    text = "\n\n".join(["\n".join(_markdown(rows)) for rows in tables] or [answer])
     match ending:
         case "json":
-            return {"name": name, "content": _json(tables, said)}
+            return {"name": name, "content": _json(tables, answer)}
         case "html":
             page = f"<!doctype html>\n<title>{escape(name)}</title>\n<pre>{escape(text)}</pre>\n"
             return {"name": name, "content": page}
@@ -70,9 +70,9 @@ def _typed(cell: str) -> str | int | float:
     return int(number) if number.is_integer() else number
 
 
-def _json(tables: list[list[list[str]]], said: str) -> str:
+def _json(tables: list[list[list[str]]], answer: str) -> str:
     rows = [dict(zip(rows[0], map(_typed, row), strict=False)) for rows in tables for row in rows[1:]]
-    return orjson.dumps(rows if tables else {"text": said}, option=orjson.OPT_INDENT_2).decode()
+    return orjson.dumps(rows if tables else {"text": answer}, option=orjson.OPT_INDENT_2).decode()
 
 
 _TABLE: Final = re.compile(r'^table (\w+) \(sheet "(?:.*)"\), \d+ rows?\ncolumns: (.+)$', re.MULTILINE)
@@ -157,8 +157,8 @@ def _condition(question: str, table: DescribedTable) -> str:
 def _named(column: str, text: str) -> float:
     """Returns the share (0 to 1) of the column name's words that occur in the text. A share below 0.5 counts as 0."""
     words = content_words(column)
-    said = {*content_words(text)}
-    found = sum(word in said for word in words)
+    mentioned = {*content_words(text)}
+    found = sum(word in mentioned for word in words)
     return found / len(words) if words and found * 2 >= len(words) else 0.0
 
 

@@ -37,14 +37,14 @@ def _is_named(name: str, question: str) -> bool:
     if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", question, re.IGNORECASE):
         return True
     words = _words(name.rpartition(".")[2])
-    return len(words) > 1 and _said(words, question) is not None
+    return len(words) > 1 and _mention(words, question) is not None
 
 
 def _words(name: str) -> list[str]:
     return [word for word in re.split(r"[^A-Za-z0-9]+", name) if word]
 
 
-def _said(words: Sequence[str], question: str) -> re.Match[str] | None:
+def _mention(words: Sequence[str], question: str) -> re.Match[str] | None:
     phrase = r"\s+".join(map(re.escape, words))
     return re.search(rf"\b{phrase}\b", question, re.IGNORECASE)
 
@@ -61,10 +61,10 @@ def _arguments(question: str, parameters: JsonObject) -> JsonObject | None:
 
 def _value(name: str, schema: dict[str, Any], question: str) -> Any:
     """Returns the value that follows the parameter's name in the question, or None. Strings may be quoted."""
-    said = _said(_words(name), question) if _words(name) else None
-    if said is None:
+    mention = _mention(_words(name), question) if _words(name) else None
+    if mention is None:
         return None
-    after = _BETWEEN.sub("", question[said.end() :], count=1)
+    after = _BETWEEN.sub("", question[mention.end() :], count=1)
     match schema.get("type"):
         case "integer" | "number" as kind:
             number = _GIVEN_NUMBER.match(after)

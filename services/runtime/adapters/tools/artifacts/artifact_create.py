@@ -120,8 +120,8 @@ def _workbook(sheets: list[JsonObject]) -> bytes:
         taken: set[str] = set()
         for number, sheet in enumerate(sheets, 1):
             page = workbook.add_worksheet(_sheet_name(sheet.get("name", ""), number, taken))
-            for place, row in enumerate(sheet["rows"]):
-                page.write_row(place, 0, row, header if place == 0 else None)
+            for index, row in enumerate(sheet["rows"]):
+                page.write_row(index, 0, row, header if index == 0 else None)
             if sheet["rows"]:
                 page.freeze_panes(1, 0)
                 page.autofit()

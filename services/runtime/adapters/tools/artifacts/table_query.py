@@ -73,10 +73,10 @@ class TableQuery:
         where = (context.session_id, facts.artifact_id, context.caller)
         tables = (await self._artifacts.tables(*where, rows=1))[:_MOST_SHEETS]
         names = query_names(table.name for table in tables)
-        place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-table-"))
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-table-"))
         try:
             # Only use the extension, since the rest of the name is untrusted.
-            file = place / f"file{Path(facts.name).suffix.lower()}"
+            file = folder / f"file{Path(facts.name).suffix.lower()}"
             await self._artifacts.save(*where, file)
             job = {
                 "file": file.name,
@@ -91,7 +91,7 @@ class TableQuery:
             }
             return await self._run(file, job)
         finally:
-            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _run(self, file: Path, job: JsonObject) -> JsonObject:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes

@@ -171,7 +171,9 @@ def test_no_argument_ends_a_header() -> None:
 
 def test_parameters_of_the_same_name_carry_their_place() -> None:
     described = {"name": "id", "schema": STRING}
-    parameters = [{**described, "in": place, "required": place == "path"} for place in ("header", "query", "path")]
+    parameters = [
+        {**described, "in": location, "required": location == "path"} for location in ("header", "query", "path")
+    ]
     found = only({"parameters": parameters}, "/{id}")
 
     assert list(found.parameters["properties"]) == ["id", "query_id", "header_id"]

@@ -141,7 +141,7 @@ def _blocks(content: list[Any]) -> Iterator[Any]:
         try:
             _BLOCK.validate_python(block, by_name=False)
         except ValidationError:
-            yield _said_to_be_left_out(block)
+            yield _omission_note(block)
         else:
             yield block
 
@@ -152,13 +152,13 @@ def _cut_block(block: Any) -> Any:
         return block
     resource = block.get("resource")
     if "data" in block or (isinstance(resource, dict) and "blob" in resource):
-        return _said_to_be_left_out(block)
+        return _omission_note(block)
     if isinstance(resource, dict) and "text" in resource:
         return {**block, "type": "resource", "resource": {"uri": "(unknown)", **resource}}
     return {**block, "type": "text"} if "text" in block else block
 
 
-def _said_to_be_left_out(block: Any) -> JsonObject:
+def _omission_note(block: Any) -> JsonObject:
     kind = block.get("type") if isinstance(block, dict) else None
     named = f" of type {kind[:50]}" if isinstance(kind, str) else ""
     return {"type": "text", "text": f"[omitted: unreadable content{named}]"}

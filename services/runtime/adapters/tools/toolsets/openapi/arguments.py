@@ -11,7 +11,7 @@ from services.runtime.adapters.tools.toolsets.openapi.document import Operation
 from services.runtime.adapters.tools.toolsets.openapi.rendering import (
     BodyBinding,
     ParameterBinding,
-    ParameterPlace,
+    ParameterLocation,
     StyledValue,
 )
 from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct
@@ -23,7 +23,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}/]+)\}")
 _FORM: Final = "application/x-www-form-urlencoded"
-_STYLES: Final[dict[ParameterPlace, tuple[str, ...]]] = {
+_STYLES: Final[dict[ParameterLocation, tuple[str, ...]]] = {
     "path": ("simple",),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
@@ -65,9 +65,9 @@ class Arguments:
         """Adds and returns the parameters, path first. If several have the same name, only the first keeps it."""
         declared = list(self._declared())
         bindings = []
-        for place in ("path", "query", "header", "cookie"):
+        for location in ("path", "query", "header", "cookie"):
             for found, raw in declared:
-                if found.param_in.value == place and (binding := self._parameter(found, raw)) is not None:
+                if found.param_in.value == location and (binding := self._parameter(found, raw)) is not None:
                     bindings.append(binding)
         described = {binding.name for binding in bindings if binding.place == "path"}
         if missing := sorted(set(_PLACEHOLDER.findall(self.operation.path)) - described):
@@ -105,15 +105,15 @@ class Arguments:
         if not isinstance(listed, dict):
             raise JobRefused(f"{label}: `encoding` isn't an object")
         for name, raw in listed.items():
-            place = f"{label}: encoding.{name}"
-            raw = self.operation.document.resolved(raw, place)
-            parsed = self.operation.document.parsed("Encoding", {**raw, "headers": None}, place)
+            location = f"{label}: encoding.{name}"
+            raw = self.operation.document.resolved(raw, location)
+            parsed = self.operation.document.parsed("Encoding", {**raw, "headers": None}, location)
             if parsed.style is None and parsed.explode is None and _is_json_kind(parsed.contentType or ""):
                 yield StyledValue(name=str(name), style="json", explode=False)
                 continue
             style = parsed.style or "form"
             if style not in _STYLES["query"]:
-                raise JobRefused(f"{place}: style {style!r} isn't supported in a form")
+                raise JobRefused(f"{location}: style {style!r} isn't supported in a form")
             explode = parsed.explode if parsed.explode is not None else style == "form"
             if (style, explode) != ("form", True):
                 yield StyledValue(name=str(name), style=style, explode=explode)
@@ -136,42 +136,42 @@ class Arguments:
             if not isinstance(listed, list):
                 raise JobRefused(f"{self.operation.label}: `parameters` isn't a list")
             for number, each in enumerate(listed):
-                place = f"{self.operation.label}: parameters.{number}"
-                raw = document.resolved(each, place)
+                location = f"{self.operation.label}: parameters.{number}"
+                raw = document.resolved(each, location)
                 apart = ("schema", "content", "example", "examples")
-                parsed = document.parsed("Parameter", {k: v for k, v in raw.items() if k not in apart}, place)
+                parsed = document.parsed("Parameter", {k: v for k, v in raw.items() if k not in apart}, location)
                 found[parsed.param_in.value, parsed.name] = parsed, raw
         yield from found.values()
 
     def _parameter(self, parsed: Any, raw: JsonObject) -> ParameterBinding | None:
-        place: Any = parsed.param_in.value
-        if not self._is_argument(parsed, place):
+        location: Any = parsed.param_in.value
+        if not self._is_argument(parsed, location):
             return None
         label = f"{self.operation.label}: parameter {parsed.name!r}"
-        style, schema = parsed.style or ("form" if place == "query" else "simple"), raw.get("schema", {})
+        style, schema = parsed.style or ("form" if location == "query" else "simple"), raw.get("schema", {})
         if raw.get("content"):
             media = _media_type(raw["content"])
             if media is None or media[0] == _FORM:
                 raise JobRefused(f"{label}: `content` isn't JSON")
             style, schema = "json", media[1]
-        elif style not in _STYLES[place]:
-            raise JobRefused(f"{label}: style {style!r} isn't supported in {place}")
+        elif style not in _STYLES[location]:
+            raise JobRefused(f"{label}: style {style!r} isn't supported in {location}")
         explode = parsed.explode if parsed.explode is not None else style == "form"
-        plain = _NOT_IN_NAMES.sub("_", parsed.name).strip("_")[:_LONGEST_NAME] or place
+        plain = _NOT_IN_NAMES.sub("_", parsed.name).strip("_")[:_LONGEST_NAME] or location
         taken = set(self._properties)
-        argument = distinct(plain if plain not in taken else f"{place}_{plain}", taken)
-        self._add(argument, schema, parsed.description, required=parsed.required or place == "path")
-        return ParameterBinding(argument=argument, name=parsed.name, place=place, style=style, explode=explode)
+        argument = distinct(plain if plain not in taken else f"{location}_{plain}", taken)
+        self._add(argument, schema, parsed.description, required=parsed.required or location == "path")
+        return ParameterBinding(argument=argument, name=parsed.name, place=location, style=style, explode=explode)
 
-    def _is_argument(self, parsed: Any, place: str) -> bool:
-        if place == "path":
+    def _is_argument(self, parsed: Any, location: str) -> bool:
+        if location == "path":
             return parsed.name in _PLACEHOLDER.findall(self.operation.path)
-        if place == "cookie" and parsed.required and "cookie" not in self.headers:
+        if location == "cookie" and parsed.required and "cookie" not in self.headers:
             raise JobRefused(
                 f"{self.operation.label}: tools can't set the cookie {parsed.name!r};"
                 " add a `Cookie` header to the toolset"
             )
-        return place == "query" or (place == "header" and parsed.name.lower() not in _NO_ARGUMENTS | self.headers)
+        return location == "query" or (location == "header" and parsed.name.lower() not in _NO_ARGUMENTS | self.headers)
 
     def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
         """Returns each field's schema and whether it's required, or None if the body must be a single argument."""

@@ -44,8 +44,8 @@ def parse_document(text: str) -> Any:
         raise JobRefused(f"the document isn't valid JSON: {problem}") from None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
-        place = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
-        raise JobRefused(f"the document isn't valid YAML: {problem.problem}{place}") from None
+        position = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
+        raise JobRefused(f"the document isn't valid YAML: {problem.problem}{position}") from None
     except (yaml.YAMLError, ValueError, TypeError):
         raise JobRefused("the document is neither JSON nor YAML") from None
     except RecursionError:
@@ -77,28 +77,29 @@ class Document:
         registry: Registry[Any] = Registry()
         return cls(contents, version, registry.with_resource("", resource).resolver(""))
 
-    def lookup(self, reference: Any, place: str) -> Any:
+    def lookup(self, reference: Any, location: str) -> Any:
         """Returns the target of a reference. Raises JobRefused if the reference is broken or external."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise JobRefused(
-                f"{place}: `$ref` {str(reference)[:200]!r} is outside the document; bundle everything into one document"
+                f"{location}: `$ref` {str(reference)[:200]!r} is outside the document;"
+                " bundle everything into one document"
             )
         try:
             return self._resolver.lookup(reference).contents
         except (Unresolvable, ValueError, TypeError, KeyError, AttributeError):
-            raise JobRefused(f"{place}: the target of `$ref` {reference[:200]!r} doesn't exist") from None
+            raise JobRefused(f"{location}: the target of `$ref` {reference[:200]!r} doesn't exist") from None
 
-    def resolved(self, value: Any, place: str) -> JsonObject:
+    def resolved(self, value: Any, location: str) -> JsonObject:
         """Returns `value`, or the target if it's a reference. Raises JobRefused."""
         for _ in range(_REFERENCES):
             if not isinstance(value, dict):
-                raise JobRefused(f"{place} isn't an object")
+                raise JobRefused(f"{location} isn't an object")
             if "$ref" not in value:
                 return value
-            value = self.lookup(value["$ref"], place)
-        raise JobRefused(f"{place}: a chain of references has more than {_REFERENCES} links")
+            value = self.lookup(value["$ref"], location)
+        raise JobRefused(f"{location}: a chain of references has more than {_REFERENCES} links")
 
-    def parsed(self, kind: str, value: JsonObject, place: str) -> Any:
+    def parsed(self, kind: str, value: JsonObject, location: str) -> Any:
         """Parses `value` as an OpenAPI object of type `kind`. Raises JobRefused with the first validation error."""
         model: type[BaseModel] = getattr(_MODELS[self.version], kind)
         try:
@@ -106,7 +107,7 @@ class Document:
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise JobRefused(f"{place}: {where}: {first['msg']}") from None
+            raise JobRefused(f"{location}: {where}: {first['msg']}") from None
 
     def operations(self) -> Iterator[tuple[str, str, JsonObject, JsonObject]]:
         """Yields each operation's method, path, path item and raw object, in the document's order."""

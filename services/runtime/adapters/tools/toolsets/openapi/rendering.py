@@ -11,7 +11,7 @@ from libs.contracts.resources.toolsets import SECRET_REFERENCE
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolFailed
 
-ParameterPlace = Literal["path", "query", "header"]
+ParameterLocation = Literal["path", "query", "header"]
 Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject", "json"]
 
 
@@ -25,7 +25,7 @@ class StyledValue(BaseModel):
 
 class ParameterBinding(StyledValue):
     argument: str
-    place: ParameterPlace
+    place: ParameterLocation
 
 
 class BodyBinding(BaseModel):

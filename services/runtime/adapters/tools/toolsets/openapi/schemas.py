@@ -54,12 +54,12 @@ class Schemas:
     _names: dict[str, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
-    def convert(self, schema: Any, place: str) -> tuple[Any, set[str], int]:
+    def convert(self, schema: Any, location: str) -> tuple[Any, set[str], int]:
         """Returns the converted schema, its references, and its size in nodes. Raises JobRefused."""
-        conversion = _Conversion(self, place)
+        conversion = _Conversion(self, location)
         return conversion.schema(schema, 0), conversion.references, conversion.nodes
 
-    def definitions(self, references: set[str], place: str) -> JsonObject:
+    def definitions(self, references: set[str], location: str) -> JsonObject:
         """Returns `$defs` with the referenced schemas and everything they refer to.
 
         Raises JobRefused if they're too large.
@@ -70,10 +70,10 @@ class Schemas:
             reference = waiting.pop()
             if reference in found:
                 continue
-            found[reference] = self._definition(reference, place)
+            found[reference] = self._definition(reference, location)
             nodes += found[reference].nodes
             if nodes > _MOST_NODES:
-                raise JobRefused(f"{place}: the arguments' schemas are too large for a model")
+                raise JobRefused(f"{location}: the arguments' schemas are too large for a model")
             waiting.extend(found[reference].references)
         return {self.name(reference): found[reference].schema for reference in sorted(found)}
 
@@ -84,17 +84,17 @@ class Schemas:
             self._names[reference] = distinct(base, self._taken)
         return self._names[reference]
 
-    def _definition(self, reference: str, place: str) -> _Definition:
+    def _definition(self, reference: str, location: str) -> _Definition:
         if reference not in self._definitions:
-            target = self.document.lookup(reference, place)
-            self._definitions[reference] = _Definition(*self.convert(target, place))
+            target = self.document.lookup(reference, location)
+            self._definitions[reference] = _Definition(*self.convert(target, location))
         return self._definitions[reference]
 
 
 @dataclass(slots=True)
 class _Conversion:
     schemas: Schemas
-    place: str
+    location: str
     references: set[str] = field(default_factory=set)
     nodes: int = 0
 
@@ -103,7 +103,7 @@ class _Conversion:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
-            raise JobRefused(f"{self.place}: a schema must be an object, not {type(schema).__name__}")
+            raise JobRefused(f"{self.location}: a schema must be an object, not {type(schema).__name__}")
         old = self.schemas.document.version == "3.0"
         made = {} if old and "$ref" in schema else self._keywords(schema, depth)
         if "$ref" in schema:
@@ -140,7 +140,7 @@ class _Conversion:
 
     def _reference(self, reference: Any) -> str:
         # Checked here, so that the message includes the location.
-        self.schemas.document.lookup(reference, self.place)
+        self.schemas.document.lookup(reference, self.location)
         self.references.add(reference)
         return f"#/$defs/{self.schemas.name(reference)}"
 
@@ -153,17 +153,19 @@ class _Conversion:
             return [self._value(each, depth + 1) for each in value]
         if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value)):
             return value
-        raise JobRefused(f"{self.place}: a schema contains a value that JSON doesn't support ({type(value).__name__})")
+        raise JobRefused(
+            f"{self.location}: a schema contains a value that JSON doesn't support ({type(value).__name__})"
+        )
 
     def _kind(self, value: Any, kind: type, keyword: str) -> Any:
         if not isinstance(value, kind):
-            raise JobRefused(f"{self.place}: `{keyword}` in a schema can't be of type {type(value).__name__}")
+            raise JobRefused(f"{self.location}: `{keyword}` in a schema can't be of type {type(value).__name__}")
         return value
 
     def _count(self, depth: int) -> None:
         self.nodes += 1
         if depth > _DEEPEST or self.nodes > _MOST_NODES:
-            raise JobRefused(f"{self.place}: a schema is too large or nested too deeply")
+            raise JobRefused(f"{self.location}: a schema is too large or nested too deeply")
 
 
 def _translated(made: JsonObject, schema: JsonObject) -> JsonObject:
