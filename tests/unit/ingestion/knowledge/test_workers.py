@@ -220,5 +220,5 @@ GIVEN: dict[str, Any] = {
 
 def test_the_watchdog_outlasts_the_longest_file() -> None:
     assert IngestionSettings(**GIVEN, parsing_timeout_seconds=600, watchdog_seconds=700).watchdog_seconds == 700
-    with pytest.raises(ValidationError, match="AES_INGESTION_WATCHDOG_SECONDS must be longer"):
+    with pytest.raises(ValidationError, match="AES_INGESTION_WATCHDOG_SECONDS must be greater"):
         IngestionSettings(**GIVEN, parsing_timeout_seconds=600)
