@@ -47,7 +47,7 @@ def find(name: str) -> Program:
     if found := shutil.which(name):
         return Program(Path(found))
     raise StackError(
-        f"{name} isn't installed.", "Install PostgreSQL's client programs, in the server's version or a newer one."
+        f"{name} isn't installed.", "Install PostgreSQL's client programs. They must be at least as new as the server."
     )
 
 

@@ -115,9 +115,7 @@ def rotate(
     key_id: KeyId,
     grace: Annotated[
         str,
-        typer.Option(
-            "--grace", help="How long the old key still works, such as 12h: at least 60 (seconds), at most 30d."
-        ),
+        typer.Option("--grace", help="How long the old key still works, such as 12h; from 60 seconds to 30 days."),
     ] = "24h",
     expires: Annotated[
         str | None,

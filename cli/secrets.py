@@ -26,7 +26,7 @@ def rotate(json_output: Json = False) -> None:
     """Re-encrypt all secrets in the databases of the timeline and the registry with the first key in AES_SECRETS_KEY.
 
     Services can keep running if every process has the old and the new key. Afterwards, you can remove the old keys.
-    With the embedded stack, also saves the keys in AES_SECRETS_KEY for the next start.
+    With the embedded stack, the command also saves the value of AES_SECRETS_KEY for the next start.
     """
     with failures_explained(json_output):
         installation = find_installation()

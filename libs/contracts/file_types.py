@@ -121,7 +121,7 @@ def type_of(name: str) -> FileType:
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     found = TYPES.get(extension)
     if found is None:
-        problem = f"Files of the type .{extension} aren't supported" if extension else "The file has no extension"
+        problem = f".{extension} files aren't supported" if extension else "The file has no extension"
         supported = ", ".join(f".{each}" for each in TYPES)
         raise UnsupportedMediaType(f"{problem}: '{name}'. Supported extensions: {supported}.")
     return found

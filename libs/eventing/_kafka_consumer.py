@@ -254,7 +254,10 @@ class KafkaConsumer(_Reader):
         return {self._partition(partition): (next_offsets[partition], end) for partition, end in ends.items()}
 
     def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the end offsets as of the last fetches, at most half a second ago, if all of them are known."""
+        """Returns the end offsets from the latest fetches, which are at most half a second old.
+
+        Returns an empty dict if any partition is paused or any offset is unknown.
+        """
         if self._consumer.paused():
             return {}
         ends = {each: self._consumer.highwater(each) for each in assigned}

@@ -2,7 +2,7 @@
 
 TABLES = {
     "company_amounts": {
-        "row": "each company and limit, and each unmerged change",
+        "row": "each company's total for a limit, and each change not yet merged into it",
         "bytes": "240",
         "removed": "changes within seconds, when merged; a total when it reaches 0",
     },

@@ -291,7 +291,7 @@ class Routes:
                 text = next(iter(content["examples"].values()))["value"].strip()
                 yield f"{begin} as `{media_type}`. {self._event(schema, page)}\n\n```text\n{text}\n```\n"
             else:
-                yield f"{begin} as `{media_type}`, {described}: {meaning}\n"
+                yield f"{begin}: {meaning}\n"
 
     def _event(self, schema: Schema, page: str) -> str:
         """Describes the server-sent events of a stream."""

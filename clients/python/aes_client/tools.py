@@ -101,7 +101,10 @@ class Answers:
 
     @classmethod
     def by(cls, tools: Tools, approve: Approval | None = None, *, awaits: bool = True) -> Answers:
-        """Creates the answers from functions. Raises ``TypeError`` for a coroutine function if ``awaits`` is false."""
+        """Creates the object from tool functions and an approval callback.
+
+        Raises ``TypeError`` for a coroutine function if ``awaits`` is false.
+        """
         made = [each if isinstance(each, ClientTool) else ClientTool(each) for each in tools]
         for function in (approve, *(each.function for each in made)):
             if not awaits and inspect.iscoroutinefunction(function):

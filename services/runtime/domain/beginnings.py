@@ -94,7 +94,7 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
 def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()) -> tuple[Message, ...]:
     """Converts API messages to conversation messages. Raises ValidationFailed.
 
-    A tool result must belong to a call in ``messages`` or in the earlier messages ``asked``.
+    A tool result must belong to a call in ``messages`` or in ``asked``, the earlier messages.
     """
     open_calls = {call.id: call for message in asked for call in getattr(message, "tool_calls", ())}
     history: list[Message] = []

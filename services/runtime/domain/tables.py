@@ -33,7 +33,7 @@ def counted(rows: int) -> str:
 
 
 def query_names(sheets: Iterable[str]) -> list[str]:
-    """Returns a unique name for each sheet that doesn't need quotes in SQL."""
+    """Returns a unique name for each sheet. The names don't need quotes in SQL."""
     names: list[str] = []
     for sheet in sheets:
         base = _NOT_A_NAME.sub("_", sheet).strip("_").lower() or "sheet"

@@ -24,7 +24,7 @@ _OVERDUE: Final = Gauge(
 )
 _BEHIND: Final = Gauge(
     "aes_webhook_events_behind",
-    "How many events behind the slowest webhook is, excluding recently failed webhooks.",
+    "Number of events that the slowest webhook is behind, excluding recently failed webhooks.",
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 

@@ -26,7 +26,10 @@ class Timeline(Protocol):
         """Returns the newest position of each given company that has events."""
 
     async def newest(self, where: TimelineFilter) -> RecordedEvent | None:
-        """Returns the newest event that matches the filter. Examines at most 5,000 events that an index finds."""
+        """Returns the newest event that matches the filter.
+
+        Examines at most 5,000 of the events found through an index.
+        """
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
         """Returns a page of events with positions above ``after``, oldest first."""

@@ -55,7 +55,7 @@ def test_equal_names_become_distinct_on_every_system() -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("program.c", "Files of the type .c aren't supported: 'program.c'. Supported extensions: .png, "),
+        ("program.c", ".c files aren't supported: 'program.c'. Supported extensions: .png, "),
         ("program", "The file has no extension: 'program'. Supported extensions: .png, "),
     ],
 )

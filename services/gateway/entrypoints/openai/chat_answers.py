@@ -76,7 +76,7 @@ class ChatStream:
     restarted: bool = False
 
     async def chunks(self, events: AsyncGenerator[TurnProgress | None, None]) -> AsyncGenerator[bytes, None]:
-        """Raises an error if the turn doesn't complete, or changes text that has already been sent."""
+        """Raises an error if the turn doesn't complete or if it changes text that was already sent."""
         begun = False
         async with aclosing(events):
             async for progress in events:

@@ -19,7 +19,7 @@ _log = structlog.get_logger("webhooks")
 PICKED_UP: Final = 200
 """The maximum number of events for which deliveries are created at once."""
 CHAINS: Final = 16
-"""The maximum number of a webhook's chains that are sent concurrently."""
+"""The maximum number of chains that one webhook sends concurrently. ``Delivery`` describes chains."""
 CHAINS_OF_FAILING: Final = 4
 """The same maximum after a failed attempt. A low number keeps a hanging endpoint from holding many permits."""
 # More chains are loaded than are sent, so that attempts needn't wait for the database.
