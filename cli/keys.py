@@ -136,7 +136,7 @@ def rotate(
         development = await gateway.valid_key(known) if known is not None else None
         issued = await gateway.rotate_key(key_id, grace_seconds=grace_seconds, expires_at=expires_at)
         if development is not None and development.id == key_id:
-            write_atomically(home.development_key_file, issued.secret + "\n", mode=0o600)
+            _save(issued.secret, home.development_key_file)
         return issued, await gateway.key(key_id)
 
     issued, old = run(replace, database_url, json_output)
@@ -150,6 +150,16 @@ def revoke(key_id: KeyId, database_url: DatabaseUrl = None, json_output: Json = 
     """Revoke a key. It stops working immediately."""
     run(lambda gateway: gateway.revoke_key(key_id), database_url, json_output)
     show(json_output, {"id": key_id, "revoked": True}, "Revoked the key.")
+
+
+def _save(secret: str, file: Path) -> None:
+    """Replaces the key in a file. A failure is only printed, because the caller must still see the key."""
+    try:
+        write_atomically(file, secret + "\n", mode=0o600)
+    except OSError as error:
+        note(f"Couldn't save the new key in {file}: {error.strerror}.")
+    else:
+        note(f"Saved the new key in {file}.")
 
 
 def parse_expiry(text: str, now: datetime) -> datetime | None:

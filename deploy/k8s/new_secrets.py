@@ -3,7 +3,7 @@
     python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
     kubectl apply -f secrets.yaml
 
-Passwords are generated, and listed on stderr, unless these variables are set: <SERVICE>_PASSWORD for a PostgreSQL role,
+Unset passwords are generated, and their variables listed on stderr: <SERVICE>_PASSWORD for a PostgreSQL role,
 and <SERVICE>_OBJECTS as the ACCESS:SECRET of an S3 account. Needs only Python. Keep the file: a second run generates
 other keys, which can't decrypt stored secrets.
 """

@@ -17,7 +17,7 @@ MOST_WORDS: Final = 20
 SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+")
 # A capital, a quote, a value, the name of a field, of an option or of an environment variable.
 BEGINNING: Final = re.compile(
-    r"[A-Z'\"…]|--|\{\}|\w+[_.A-Z]\w|(?!this|it|there|that)[a-z]+ (must|can|cannot|requires|is|needs)\b"
+    r"[A-Z'\"`…]|--|\{\}|\w+[_.A-Z]\w|(?!this|it|there|that)[a-z]+ (must|can|cannot|requires|is|needs)\b"
 )
 # What no caller knows: names from inside, and words that the project uses for itself.
 PRIVATE: Final = re.compile(

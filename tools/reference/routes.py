@@ -283,22 +283,14 @@ class Routes:
         if not contents:
             yield f"{begin}, without a body: {meaning}\n"
         for media_type, content in sorted(contents.items()):
-            schema = content["schema"]
-            described = self._type(schema, page)
+            described = self._type(content["schema"], page)
             if media_type == _JSON:
-                yield f"{begin}: {described}.\n\n{json_block(examples.body(schema))}"
+                yield f"{begin}: {described}.\n\n{json_block(examples.body(content['schema']))}"
             elif "examples" in content:
                 text = next(iter(content["examples"].values()))["value"].strip()
-                yield f"{begin} as `{media_type}`. {self._event(schema, page)}\n\n```text\n{text}\n```\n"
+                yield f"{begin} as `{media_type}`. Each event: {described}.\n\n```text\n{text}\n```\n"
             else:
-                yield f"{begin}: {meaning}\n"
-
-    def _event(self, schema: Schema, page: str) -> str:
-        """Describes the server-sent events of a stream."""
-        if "$ref" in schema:
-            return f"Each event is a {self._type(schema, page)}."
-        data = self._type(schema["properties"]["data"]["contentSchema"], page)
-        return f"Each event has the strings `id`, `event` and `data`. `data` is a {data} encoded as JSON."
+                yield f"{begin} as `{media_type}`, {described}: {meaning}\n"
 
 
 def _usual(lists: Iterable[list[str]]) -> list[str]:

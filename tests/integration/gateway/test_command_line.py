@@ -1,5 +1,6 @@
 """`aes companies`, `aes users` and `aes keys` on a gateway's database."""
 
+import errno
 import json
 import stat
 from datetime import UTC, datetime
@@ -72,6 +73,13 @@ def test_a_rotated_development_key_is_saved(database_url: str, tmp_path: Path, m
     assert saved.read_text() == rotated["secret"] + "\n"
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600
     assert rotated["expires_at"] is None
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("cli.keys.write_atomically", full)
+    assert aes(database_url, "keys", "rotate", rotated["id"])["secret"].startswith("aes_"), "it's shown all the same"
+    assert saved.read_text() == rotated["secret"] + "\n"
 
 
 def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
     [
         ({"llm_config": {"model": "gpt-4o"}}, ["llm_config", "model"], "model_form", "did you mean 'openai:gpt-4o'?"),
         ({"llm_config": {"model": "openai:"}}, ["llm_config", "model"], "model_form", "openai:gpt-4o"),
-        ({"llm_config": {"model": "opnai:gpt-4o"}}, ["llm_config", "model"], "provider_unknown", "mean openai?"),
+        ({"llm_config": {"model": "opnai:gpt-4o"}}, ["llm_config", "model"], "provider_unknown", "mean 'openai'?"),
         (
             {"llm_config": {"model": "zz:top"}},
             ["llm_config", "model"],

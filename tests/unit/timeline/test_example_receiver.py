@@ -70,13 +70,16 @@ def test_a_length_that_is_none_is_refused(receiver: Receiver, length: str) -> No
 
 
 def secret_by_quickstart(answer: bytes) -> subprocess.CompletedProcess[str]:
-    """Runs the quickstart's command that makes a webhook, with that answer to its request."""
+    """Runs the quickstart's commands that make a webhook, with that answer to their request."""
     page = (PROJECT_ROOT / "docs" / "get-started" / "quickstart.md").read_text()
     field = re.search(r"^field\(\) .*$", page, re.MULTILINE)
-    command = re.search(r"^export WEBHOOK_SECRET=(\$\(curl .*?\))$", page, re.MULTILINE | re.DOTALL)
+    commands = re.search(
+        r"^(WEBHOOK=\$\(curl .*?\))\nexport WEBHOOK_SECRET=(\$\(field .*?\))$", page, re.MULTILINE | re.DOTALL
+    )
     assert field
-    assert command
-    script = f'{field[0]}\ncurl() {{ printf %s "$ANSWER"; }}\nsecret={command[1]} && echo "$secret"'
+    assert commands
+    made, secret = commands.groups()
+    script = f'{field[0]}\ncurl() {{ printf %s "$ANSWER"; }}\n{made}\nsecret={secret} && echo "$secret"'
     environment = {"ANSWER": answer.decode(), "PATH": os.environ["PATH"]}
     return subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
 

@@ -145,7 +145,7 @@ async def test_a_handler_without_an_outcome_is_an_error(owner: EventOwner) -> No
         await transaction.connection.execute("INSERT INTO notes VALUES ('n', 't')")
 
     router.handle(TakeNote, silent)
-    with pytest.raises(RuntimeError, match="no outcome"):
+    with pytest.raises(RuntimeError, match="didn't emit an outcome"):
         await router.deliver(command_record(COMMAND))
     assert await notes(owner) == []
 
