@@ -21,11 +21,8 @@ from typing import Any
 from urllib.parse import quote
 
 _SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
-_WITH_OBJECTS = ("ingestion", "artifacts")
-_VARIABLES = (
-    *(f"{service.upper()}_PASSWORD" for service in _SERVICES),
-    *(f"{service.upper()}_OBJECTS" for service in _WITH_OBJECTS),
-)
+_PASSWORDS = {service: f"{service.upper()}_PASSWORD" for service in _SERVICES}
+_ACCOUNTS = {service: f"{service.upper()}_OBJECTS" for service in ("ingestion", "artifacts")}
 _KAFKA_USERS = (*_SERVICES, "operator")
 _LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -33,7 +30,7 @@ _LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     items = manifests(options, os.environ)
-    if missing := [name for name in _VARIABLES if not os.environ.get(name)]:
+    if missing := [name for name in (*_PASSWORDS.values(), *_ACCOUNTS.values()) if not os.environ.get(name)]:
         print(
             f"Generated values for these unset variables: {', '.join(missing)}. "
             "Create the roles and S3 accounts with them, or set the variables and run this again.",
@@ -48,12 +45,12 @@ def manifests(options: argparse.Namespace, environment: Mapping[str, str]) -> li
         "signing-key": {"key": _new(), "accepted": ""},
         "secrets-key": {"keys": base64.b64encode(secrets.token_bytes(32)).decode()},
     }
-    for service in _SERVICES:
-        password = quote(environment.get(f"{service.upper()}_PASSWORD") or _new(), safe="")
+    for service, name in _PASSWORDS.items():
+        password = quote(environment.get(name) or _new(), safe="")
         address = f"{service}:{password}@{options.postgres}/{service}"
         values[f"{service}-database"] = {"url": f"postgresql://{address}?{options.postgres_options}"}
-    for service in _WITH_OBJECTS:
-        account, _, secret = (environment.get(f"{service.upper()}_OBJECTS") or f"{service}:{_new()}").partition(":")
+    for service, name in _ACCOUNTS.items():
+        account, _, secret = (environment.get(name) or f"{service}:{_new()}").partition(":")
         account, secret = quote(account, safe=""), quote(secret, safe="")
         values[f"{service}-objects"] = {"url": f"s3://{account}:{secret}@{options.objects}/{service}"}
     if options.provider:

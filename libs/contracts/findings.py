@@ -116,7 +116,11 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Returns a hint with the closest known word, or None if no known word is close."""
     close = difflib.get_close_matches(word[:100], list(known), n=1)
-    return f"did you mean '{close[0]}'?" if close else None
+    return did_you_mean_any(close) if close else None
+
+
+def did_you_mean_any(names: Iterable[str]) -> str:
+    return f"did you mean {' or '.join(map(repr, names))}?"
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 from libs.contracts.messages import Command, Event
 from libs.contracts.models import StrictModel, WireModel, is_none
 from libs.contracts.pages import ListPage
-from libs.contracts.resources.agents import AgentConfiguration
+from libs.contracts.resources.agents import AgentConfiguration, CreateAgentBody
 from libs.contracts.resources.messages import GivenHistory, HistoryMessage, Message
 from libs.contracts.timestamps import Timestamp
 
@@ -167,13 +167,7 @@ class SessionBeginning(WireModel):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a stored agent": {
-            "agent_config": {
-                "name": "Harbour desk",
-                "agent_type": "react_agent",
-                "system_prompt": "You answer passengers' questions about fares and crossings.",
-                "llm_config": {"model": "builtin:extractive", "temperature": 0.2, "max_steps": 8},
-                "tools": ["calculator", "current_time"],
-            },
+            "agent_config": CreateAgentBody.EXAMPLES["with tools"],
             "config_hash": "a0e7144f8ed2eab323747737f8ae1bcf8d16a9cee15a89038cffd78e7ca5ef82",
             "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
         }

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from libs.contracts.findings import did_you_mean_any
 from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.configuration import knowledge_base_id
 from services.registry.domain.findings import Finding, error, warning
-from services.registry.domain.hints import Loc, did_you_mean_any, near
+from services.registry.domain.hints import Loc, near
 from services.registry.domain.json_schemas import object_schema_errors, schema_errors
 from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 

@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
+from libs.contracts.findings import did_you_mean_any
 from libs.contracts.models import SearchMode
 from libs.contracts.resources.agents import (
     AgentSettings,
@@ -73,10 +74,6 @@ def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float =
     ratios = [difflib.SequenceMatcher(None, name, word.casefold()).ratio() for name in close]
     best = [by_folded[name] for name, ratio in zip(close, ratios, strict=True) if ratios[0] - ratio < _CLOSE_CALL]
     return did_you_mean_any(prefix + name for name in best)
-
-
-def did_you_mean_any(names: Iterable[str]) -> str:
-    return f"did you mean {' or '.join(map(repr, names))}?"
 
 
 def hint_for(
