@@ -38,8 +38,8 @@ _HEADERS = {
 _REQUIRED = frozenset({"id", "type", "source", "subject", "time", "correlation_id", "company_id"})
 
 
-class MalformedEnvelope(ValueError):
-    """The headers of a record don't form a valid envelope."""
+class PoisonMessage(Exception):
+    """The message can never be processed."""
 
 
 # Not frozen, because creating a frozen instance takes two and a half times as long.
@@ -79,31 +79,31 @@ class Envelope:
 
 
 def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
-    """Parses the envelope in a record's headers, ignoring unknown headers. Raises ``MalformedEnvelope``."""
+    """Parses the envelope in a record's headers, ignoring unknown headers. Raises ``PoisonMessage``."""
     try:
         fields = {_HEADERS[name]: value.decode() for name, value in headers if name in _HEADERS and value is not None}
     except ValueError as problem:
-        raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
+        raise PoisonMessage(f"unreadable envelope: {problem}") from problem
     return _checked(fields)
 
 
 def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
-    """Parses the result of ``Envelope.attributes``, ignoring unknown attributes. Raises ``MalformedEnvelope``."""
+    """Parses the result of ``Envelope.attributes``, ignoring unknown attributes. Raises ``PoisonMessage``."""
     return _checked({_HEADERS[header]: value for header, value in attributes.items() if header in _HEADERS})
 
 
 def _checked(fields: dict[str, str]) -> Envelope:
-    """Raises ``MalformedEnvelope`` if attributes are missing or invalid."""
+    """Raises ``PoisonMessage`` if attributes are missing or invalid."""
     try:
         text = "".join(fields.values())
         sequence = int(fields.pop("sequence", "0"))
     except (ValueError, TypeError) as problem:
-        raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
+        raise PoisonMessage(f"unreadable envelope: {problem}") from problem
     if missing := _REQUIRED - fields.keys():
-        raise MalformedEnvelope(f"missing envelope attributes: {', '.join(sorted(missing))}")
+        raise PoisonMessage(f"missing envelope attributes: {', '.join(sorted(missing))}")
     # Databases can't store NUL, so the message would be retried forever and block its key.
     if "\0" in text:
-        raise MalformedEnvelope("unreadable envelope: an attribute contains a NUL character")
+        raise PoisonMessage("unreadable envelope: an attribute contains a NUL character")
     return Envelope(sequence=sequence, **fields)
 
 

@@ -9,8 +9,8 @@ from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, is_bus_outage
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._relay import Relay
-from libs.eventing._request_reply import CommandSender, LookUp, Replies, ReplyState
 from libs.eventing._retention import EntityTable, Expiry, Retention
+from libs.eventing.request_reply import CommandSender, LookUp, Replies, ReplyState
 
 __all__ = [
     "AlreadyProcessed",

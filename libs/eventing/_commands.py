@@ -26,8 +26,8 @@ from libs.contracts.messages import (
     CommandRejected,
     Draft,
     Envelope,
-    MalformedEnvelope,
     MessageContext,
+    PoisonMessage,
     envelope_from,
 )
 from libs.contracts.resources.connections import ConnectionDeleted
@@ -38,9 +38,9 @@ from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._outbox import Outbox, Transaction
-from libs.eventing._request_reply import TailReader
-from libs.eventing.bus import Bus, PoisonMessage, Record
+from libs.eventing.bus import Bus, Record
 from libs.eventing.messages import COMMAND_LIFETIME, process_span
+from libs.eventing.request_reply import TailReader
 from libs.persistence import Database
 from libs.tracing import current_traceparent
 
@@ -97,7 +97,7 @@ class RevokedKeys:
                 key_id = ConnectionDeleted.decode(record.value).connection_id
             else:
                 return
-        except (MalformedEnvelope, ValueError) as problem:
+        except (PoisonMessage, ValueError) as problem:
             _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
             return
         self._revoked[key_id] = envelope.time
@@ -205,7 +205,7 @@ class CommandRouter:
 
     async def deliver(self, record: Record) -> None:
         """Executes the command in a record. Raises ``PoisonMessage`` if the record is invalid."""
-        envelope = record.envelope()
+        envelope = envelope_from(record.headers)
         if envelope.type not in self._routes:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
             return
@@ -251,7 +251,7 @@ class CommandRouter:
     async def give_up(self, record: Record, cause: str) -> None:
         """Rejects a command that is about to be dead-lettered."""
         try:
-            envelope = record.envelope()
+            envelope = envelope_from(record.headers)
             context = self._context(envelope, record.value)
         except PoisonMessage:
             return

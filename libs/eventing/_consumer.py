@@ -11,8 +11,9 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import structlog
 
 from libs.contracts.errors import cause_of
+from libs.contracts.messages import PoisonMessage
 from libs.eventing import _metrics as metrics
-from libs.eventing.bus import Assignment, Bus, BusUnavailable, Consumer, Partition, PoisonMessage, Record, StaleOffset
+from libs.eventing.bus import Assignment, Bus, BusUnavailable, Consumer, Partition, Record, StaleOffset
 from libs.eventing.dead_letters import DeadLetters
 from libs.eventing.lag import set_lag
 from libs.persistence import is_unreachable
@@ -295,12 +296,13 @@ class ConsumerLoop(GroupMember):
         return sum(tracker.unfinished for tracker in self._trackers.values()) >= self._high_water
 
     def _enqueue(self, record: Record) -> None:
-        tracker = self._trackers.get(record.topic_partition)
+        partition = Partition(record.topic, record.partition)
+        tracker = self._trackers.get(partition)
         if tracker is None:
             # The partition was revoked after the fetch. The partition's new member reads the record, too.
             return
         tracker.start(record.offset)
-        key, given = (record.topic_partition, record.key), _InWork(record, tracker)
+        key, given = (partition, record.key), _InWork(record, tracker)
         if key in self._in_work:
             self._in_work[key].append(given)
             return

@@ -6,11 +6,19 @@ from typing import Any, TypeVar
 import structlog
 from pydantic import ValidationError
 
-from libs.contracts.messages import Command, CommandRejected, Envelope, Event, MessageContext
+from libs.contracts.messages import (
+    Command,
+    CommandRejected,
+    Envelope,
+    Event,
+    MessageContext,
+    PoisonMessage,
+    envelope_from,
+)
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._outbox import Outbox, Transaction
-from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.bus import Record
 from libs.eventing.messages import PayloadReader, process_span
 from libs.tracing import current_traceparent
 
@@ -45,7 +53,7 @@ class EventRouter:
 
     async def deliver(self, record: Record) -> None:
         """Handles the event in a record. Ignores unknown types. Raises ``PoisonMessage``."""
-        envelope = record.envelope()
+        envelope = envelope_from(record.headers)
         if envelope.type not in self._routes:
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, event_id=envelope.id)

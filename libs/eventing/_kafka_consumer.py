@@ -326,7 +326,7 @@ class KafkaTail(_Reader):
 
     async def poll(self, timeout: float) -> list[Record]:
         records = await self._fetch(timeout, None)
-        self.offsets.update({record.topic_partition: record.offset + 1 for record in records})
+        self.offsets.update({Partition(record.topic, record.partition): record.offset + 1 for record in records})
         return records
 
     async def caught_up(self) -> bool:

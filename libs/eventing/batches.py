@@ -7,9 +7,10 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
+from libs.contracts.messages import PoisonMessage
 from libs.eventing._consumer import POLL_RECORDS, POLL_SECONDS, Attempts, GivenUp, GroupMember, is_outage
 from libs.eventing._ordered_merge import BufferedRecord, OrderedMerge
-from libs.eventing.bus import Bus, Consumer, OffsetMove, Partition, PoisonMessage, Record, StaleOffset
+from libs.eventing.bus import Bus, Consumer, OffsetMove, Partition, Record, StaleOffset
 from libs.eventing.dead_letters import DeadLetters
 from libs.retry import RetryPolicy
 
@@ -152,13 +153,18 @@ class BatchConsumer(GroupMember, Generic[T]):
     def _add(self, records: Sequence[Record]) -> None:
         for record in records:
             # All other records were fetched before their partition was revoked or before the offsets were known.
-            if self.joined and record.topic_partition in self._partitions:
+            if self.joined and Partition(record.topic, record.partition) in self._partitions:
                 self._merge.add(self._read(record))
 
     def _read(self, record: Record) -> BufferedRecord[_Content[T]]:
         content: _Content[T] = _Content(record)
         waiting = BufferedRecord(
-            record.topic_partition, record.offset, record.published, record.fetched, len(record.value), content
+            Partition(record.topic, record.partition),
+            record.offset,
+            record.published,
+            record.fetched,
+            len(record.value),
+            content,
         )
         try:
             item = content.item = self._handler.read(record)

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from libs.contracts.messages import Envelope, MalformedEnvelope, envelope_from
-
 Headers = Sequence[tuple[str, bytes]]
 
 
@@ -16,10 +14,6 @@ class BusUnavailable(Exception):
 
 class MessageRefused(Exception):
     """The broker rejected the message permanently, for example because it's too large."""
-
-
-class PoisonMessage(Exception):
-    """The message can never be processed."""
 
 
 class Partition(NamedTuple):
@@ -53,17 +47,6 @@ class Record:
     headers: Headers
     published: float = 0.0
     fetched: float = 0.0
-
-    @property
-    def topic_partition(self) -> Partition:
-        return Partition(self.topic, self.partition)
-
-    def envelope(self) -> Envelope:
-        """Returns the envelope in the headers. Raises ``PoisonMessage`` if it's malformed."""
-        try:
-            return envelope_from(self.headers)
-        except MalformedEnvelope as problem:
-            raise PoisonMessage(str(problem)) from problem
 
 
 class Producer(Protocol):

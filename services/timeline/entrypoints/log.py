@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from libs.contracts.messages import Envelope, public_name
+from libs.contracts.messages import Envelope, PoisonMessage, envelope_from, public_name
 from libs.contracts.resources.turns import TURN_ENDS
-from libs.eventing.bus import OffsetMove, Partition, PoisonMessage, Record
+from libs.eventing.bus import OffsetMove, Partition, Record
 from libs.eventing.messages import PayloadReader
 from services.timeline.domain.events import OWNER_UNKNOWN, NewEvent
 from services.timeline.domain.usage import TurnUsage, turn_usage
@@ -50,7 +50,7 @@ class TimelineEvents:
         return await self.log.offsets(topics)
 
     def read(self, record: Record) -> PublishedEvent | None:
-        envelope = record.envelope()
+        envelope = envelope_from(record.headers)
         if not envelope.company_id:
             return None
         return PublishedEvent(envelope, None if envelope.data_ref is not None else event_of(envelope, record.value))

@@ -57,7 +57,9 @@ class Member:
         return await self._consumer.positions()
 
     async def done(self) -> None:
-        await self._consumer.commit({record.topic_partition: record.offset + 1 for record in self.records})
+        await self._consumer.commit(
+            {Partition(record.topic, record.partition): record.offset + 1 for record in self.records}
+        )
 
     async def stop(self) -> None:
         if self._running is None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from libs.contracts.messages import PoisonMessage
 from libs.contracts.topics import events_topic
 from libs.eventing import KafkaBus
 from libs.eventing.administration import create_topics
 from libs.eventing.batches import BatchConsumer
-from libs.eventing.bus import Bus, OffsetMove, Partition, PoisonMessage, Producer, Record, StaleOffset
+from libs.eventing.bus import Bus, OffsetMove, Partition, Producer, Record, StaleOffset
 from libs.eventing.dead_letters import DeadLetters
 from libs.retry import RetryPolicy
 from tests.integration.eventing.bus_members import Member
@@ -239,12 +240,12 @@ async def test_it_goes_on_behind_what_is_stored_and_not_behind_the_commits(
     values = await send(producer, 0, 40)
     reader = await Member(bus, "things-batches", TOPICS).start()
     await until(lambda: len(reader.records) == 40)
-    half = {record.topic_partition: record.offset for record in reader.records}
+    half = {Partition(record.topic, record.partition): record.offset for record in reader.records}
     await reader.done()
     await reader.stop()
     for partition, last in half.items():
         sink.offsets_stored[partition] = last
-    expected = {record.value for record in reader.records if record.offset == half[record.topic_partition]}
+    expected = {each.value for each in reader.records if each.offset == half[Partition(each.topic, each.partition)]}
     join()
     await until(lambda: len(sink.stored) >= len(expected))
     assert set(sink.stored) == expected < set(values)

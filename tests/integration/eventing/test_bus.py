@@ -128,7 +128,7 @@ async def test_members_share_the_partitions_and_get_callbacks(producer: Producer
     await send(producer, 60)
     await until(lambda: len(first.records) + len(second.records) >= 60)
     for member in (first, second):
-        assert {record.topic_partition for record in member.records} <= member.held
+        assert {(record.topic, record.partition) for record in member.records} <= member.held
 
     await second.stop()
     await until(lambda: len(first.held) == 3)

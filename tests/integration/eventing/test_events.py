@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.errors import ServiceUnavailable
-from libs.contracts.messages import Envelope
+from libs.contracts.messages import Envelope, PoisonMessage
 from libs.contracts.timestamps import now_text
 from libs.eventing import EventRouter, Transaction
-from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.bus import Record
 from libs.eventing.messages import PayloadCorrupt, PayloadReader
 from tests.support.event_owner import EventOwner, event_owner
 from tests.support.sample_owner import TOPICS, NoteTaken

@@ -8,8 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import PoisonMessage
 from libs.contracts.timeline import TimelineFilter
-from libs.eventing.bus import OffsetMove, Partition, PoisonMessage
+from libs.eventing.bus import OffsetMove, Partition
 from libs.persistence import Database
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions

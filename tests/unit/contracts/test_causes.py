@@ -5,7 +5,7 @@ import json
 import pytest
 
 from libs.contracts.errors import cause_of
-from libs.contracts.messages import MalformedEnvelope, envelope_from
+from libs.contracts.messages import PoisonMessage, envelope_from
 from libs.contracts.timestamps import parse_time
 
 
@@ -25,10 +25,10 @@ def test_a_librarys_line_stands_beside_it() -> None:
 
 
 def test_so_does_the_exception_that_it_was_raised_from() -> None:
-    with pytest.raises(MalformedEnvelope) as failure:
+    with pytest.raises(PoisonMessage) as failure:
         envelope_from([("ce_id", b"\xff a secret")])
     told = cause_of(failure.value)
-    assert told.startswith("MalformedEnvelope at libs.contracts.messages:")
+    assert told.startswith("PoisonMessage at libs.contracts.messages:")
     assert ", from UnicodeDecodeError at libs.contracts.messages:" in told
     assert "secret" not in told
 

@@ -24,7 +24,7 @@ from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import (
     Envelope,
     Event,
-    MalformedEnvelope,
+    PoisonMessage,
     command_models,
     envelope_from,
     envelope_from_attributes,
@@ -103,7 +103,7 @@ def test_an_envelope_survives_its_headers_and_unknown_ones_are_ignored() -> None
     "name", ["ce_id", "ce_type", "ce_source", "ce_subject", "ce_time", "ce_correlationid", "ce_companyid"]
 )
 def test_an_envelope_without_a_required_attribute_is_malformed(name: str) -> None:
-    with pytest.raises(MalformedEnvelope, match="missing"):
+    with pytest.raises(PoisonMessage, match="missing"):
         envelope_from([(header, value) for header, value in ENVELOPE.headers() if header != name])
 
 
@@ -112,7 +112,7 @@ def test_an_envelope_without_a_required_attribute_is_malformed(name: str) -> Non
     [("ce_sequence", b"seven"), ("ce_subject", b"\xff"), ("ce_id", b"a\0b"), ("ce_causationid", b"\0")],
 )
 def test_an_unreadable_attribute_is_malformed(name: str, value: bytes) -> None:
-    with pytest.raises(MalformedEnvelope, match="unreadable"):
+    with pytest.raises(PoisonMessage, match="unreadable"):
         envelope_from([*ENVELOPE.headers(), (name, value)])
 
 
@@ -122,7 +122,7 @@ def test_an_unreadable_attribute_is_malformed(name: str, value: bytes) -> None:
 def test_an_attribute_that_is_no_text_is_malformed(name: str, value: Any) -> None:
     attributes: dict[str, Any] = ENVELOPE.attributes()
     assert envelope_from_attributes(attributes | {"ce_unknown": value}) == ENVELOPE
-    with pytest.raises(MalformedEnvelope, match="unreadable"):
+    with pytest.raises(PoisonMessage, match="unreadable"):
         envelope_from_attributes(attributes | {name: value})
 
 

@@ -13,8 +13,8 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Envelope, Received, envelope_from
 from libs.contracts.timestamps import now_text, parse_time
 from libs.eventing import CommandSender, IdentitySigner, LookUp, ReplyState
-from libs.eventing.event_queue import ReadTooSlowly
 from libs.eventing.messages import PayloadReader
+from libs.eventing.request_reply import ReadTooSlowly
 from libs.retry import RetryPolicy
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 from tests.support.memory_bus import MemoryBus
@@ -65,11 +65,11 @@ def event(
 
 @pytest.fixture(autouse=True)
 def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.eventing._request_reply._SILENCE_SECONDS", 0.05)
-    monkeypatch.setattr("libs.eventing._request_reply._SEND_SECONDS", 0.2)
-    monkeypatch.setattr("libs.eventing._request_reply._POLL_SECONDS", 0.02)
-    monkeypatch.setattr("libs.eventing._request_reply._RECONNECT", RetryPolicy(first=0.02, longest=0.02))
-    monkeypatch.setattr("libs.eventing._request_reply._FRESH_SECONDS", 0.2)
+    monkeypatch.setattr("libs.eventing.request_reply._SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr("libs.eventing.request_reply._SEND_SECONDS", 0.2)
+    monkeypatch.setattr("libs.eventing.request_reply._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing.request_reply._RECONNECT", RetryPolicy(first=0.02, longest=0.02))
+    monkeypatch.setattr("libs.eventing.request_reply._FRESH_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ async def test_another_company_gets_no_events(sender: CommandSender, bus: Memory
 async def test_only_a_slow_reader_is_dropped(
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.eventing.event_queue.MOST_UNREAD", 3)
+    monkeypatch.setattr("libs.eventing.request_reply.MOST_UNREAD", 3)
     async with (
         sender.replies("command", TakeNote, ALICE) as slow,
         sender.replies("command", TakeNote, ALICE) as other,
@@ -328,7 +328,7 @@ async def test_callbacks_get_events_of_every_company_and_a_failing_one_disturbs_
 async def test_a_reader_that_starts_anew_is_not_fresh_however_lately_it_was_answered(
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.eventing._request_reply._FRESH_SECONDS", 1000.0)
+    monkeypatch.setattr("libs.eventing.request_reply._FRESH_SECONDS", 1000.0)
     await until(sender.fresh)
     bus.down = True
     await until(lambda: not sender.fresh())

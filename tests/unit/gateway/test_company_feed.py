@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from libs.contracts.timeline import TimelineFilter
-from libs.eventing.event_queue import MAX_EVENTS, MOST_UNREAD, ReadTooSlowly
+from libs.eventing.request_reply import MAX_EVENTS, MOST_UNREAD, ReadTooSlowly
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.use_cases.reading import company_feed, feed_reader
 from services.gateway.use_cases.reading.company_feed import CompanyFeed

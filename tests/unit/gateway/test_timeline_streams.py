@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.eventing import event_queue
+from libs.eventing import request_reply
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.use_cases.reading import feed_reader
 from tests.support.gateway import Gateway, error_of
@@ -237,7 +237,7 @@ async def test_a_long_search_says_how_far_it_is(public: Gateway) -> None:
 
 
 async def test_a_reader_that_leaves_too_much_unread_is_ended(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_queue, "MOST_UNREAD", 5)
+    monkeypatch.setattr(request_reply, "MOST_UNREAD", 5)
     async with follow(public) as slow, follow(public, "type=agent.*") as other:
         await slow.until(live)
         await other.until(live)

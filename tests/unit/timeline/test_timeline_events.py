@@ -6,9 +6,9 @@ from hashlib import sha256
 import orjson
 import pytest
 
-from libs.contracts.messages import Envelope
+from libs.contracts.messages import Envelope, PoisonMessage
 from libs.contracts.resources.turns import TurnStarted
-from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.bus import Record
 from libs.eventing.messages import PayloadReader
 from services.timeline.domain.events import OWNER_UNKNOWN
 from services.timeline.entrypoints.log import TimelineEvents

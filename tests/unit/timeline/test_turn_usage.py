@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.messages import Envelope
+from libs.contracts.messages import Envelope, PoisonMessage
 from libs.contracts.resources.turns import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
-from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.bus import Record
 from libs.eventing.messages import PayloadReader
 from services.timeline.domain.usage import TurnUsage
 from services.timeline.entrypoints.log import TimelineEvents

@@ -6,7 +6,7 @@ from typing import Final
 
 from libs.contracts.messages import Received
 from libs.contracts.timeline import TimelineFilter
-from libs.eventing.event_queue import EventQueue
+from libs.eventing.request_reply import EventQueue
 from services.gateway.domain.timeline import TimelineEvent
 
 KEEP_ALIVE_SECONDS: Final = 15.0

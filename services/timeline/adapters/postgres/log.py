@@ -8,8 +8,9 @@ import orjson
 import structlog
 from psycopg.errors import CheckViolation, DataError, DivisionByZero, ProgramLimitExceeded
 
+from libs.contracts.messages import PoisonMessage
 from libs.contracts.timestamps import parse_time
-from libs.eventing.bus import OffsetMove, Partition, PoisonMessage, StaleOffset
+from libs.eventing.bus import OffsetMove, Partition, StaleOffset
 from libs.persistence import Database, embedded_json
 from services.timeline.adapters import metrics
 from services.timeline.adapters.postgres.days import CLOCKS

@@ -7,11 +7,10 @@ import pytest
 
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import CommandContext, CommandRejected, Envelope
+from libs.contracts.messages import CommandContext, CommandRejected, Envelope, PoisonMessage
 from libs.contracts.resources.keys import ApiKeyRevoked
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandRouter, IdentitySigner, RevokedKeys
-from libs.eventing.bus import PoisonMessage
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
 from tests.support import sample_owner
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY, command_record

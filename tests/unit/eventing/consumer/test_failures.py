@@ -3,8 +3,9 @@
 import psycopg
 import pytest
 
+from libs.contracts.messages import PoisonMessage
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing.bus import BusUnavailable, PoisonMessage, Record
+from libs.eventing.bus import BusUnavailable, Record
 from libs.eventing.dead_letters import DeadLetters
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import elapse, until

@@ -1,28 +1,32 @@
 """Request and reply over the bus: sends commands and waits for the resulting events."""
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import structlog
 
-from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.errors import ServiceError, ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, Envelope, MalformedEnvelope, Received, envelope_from
+from libs.contracts.messages import Command, Envelope, PoisonMessage, Received, envelope_from
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing.bus import Bus, BusUnavailable, MessageRefused, Partition, Producer, Record, Tail
-from libs.eventing.event_queue import EventQueue
 from libs.eventing.messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
 from libs.retry import RetryPolicy
 from libs.tracing import current_traceparent
 
+T = TypeVar("T")
+MOST_UNREAD: Final = 2000
+"""The maximum number of unread events. For a turn, that's a minute of text in pieces of 30 ms."""
+MAX_EVENTS: Final = 64
+"""The maximum number of events per read."""
 _POLL_SECONDS: Final = 10.0
 _CATCH_UP_SECONDS: Final = 0.5
 _FRESH_SECONDS: Final = 10.0
@@ -89,6 +93,90 @@ class TailReader:
             seconds = _POLL_SECONDS if self.caught_up.is_set() else _CATCH_UP_SECONDS
             for record in await tail.poll(seconds):
                 self._on_record(record)
+
+
+class ReadTooSlowly(ServiceUnavailable):
+    """The reader was disconnected because it had too many unread events."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The events were read too slowly. Reconnect with the ID of the last event you received.", retry_after=1
+        )
+
+
+class EventQueue(Generic[T]):
+    """A bounded queue. If it overflows, it disconnects the reader and calls ``on_overflow``."""
+
+    __slots__ = ("_is_reminded", "_on_overflow", "_problem", "_unread", "_waiter")
+
+    def __init__(self, on_overflow: Callable[[], None] = lambda: None) -> None:
+        self._on_overflow = on_overflow
+        self._unread: deque[T] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._problem: ServiceError | None = None
+        self._is_reminded = False
+
+    def offer(self, events: Sequence[T]) -> None:
+        """Queues events without waking the reader."""
+        if self._problem is not None:
+            return
+        if len(self._unread) + len(events) > MOST_UNREAD:
+            self._on_overflow()
+            self.end(ReadTooSlowly())
+            return
+        self._is_reminded = False
+        self._unread.extend(events)
+
+    def end(self, problem: ServiceError) -> None:
+        """Makes ``next`` raise ``problem`` from now on."""
+        self._problem = problem
+        self._unread.clear()
+        self.wake()
+
+    def remind(self) -> None:
+        """Makes ``next`` return an empty sequence, unless an event arrives first."""
+        self._is_reminded = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Wakes the reader if it's waiting in ``next``."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self, most: int = MAX_EVENTS) -> Sequence[T]:
+        """Returns the next events, or an empty sequence after ``remind``.
+
+        Raises the problem that disconnected the reader.
+        """
+        while True:
+            if self._problem is not None:
+                raise self._problem
+            if self._unread and self._may_take():
+                return [self._unread.popleft() for _ in range(min(len(self._unread), most))]
+            if self._is_reminded and not self._unread:
+                self._is_reminded = False
+                return ()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    async def wait(self, seconds: float, most: int = MAX_EVENTS) -> Sequence[T]:
+        """Returns the next events, or an empty sequence if none arrive within ``seconds``."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.next(most)
+        except TimeoutError:
+            return ()
+
+    @property
+    def kept_waiting(self) -> int:
+        """Returns the number of unread events if the reader is waiting in ``next``, or 0."""
+        return 0 if self._waiter is None else len(self._unread)
+
+    def _may_take(self) -> bool:
+        return True
 
 
 class ReplyState(Enum):
@@ -328,7 +416,7 @@ class CommandSender:
     def _on_record(self, record: Record) -> None:
         try:
             envelope = envelope_from(record.headers)
-        except MalformedEnvelope as problem:
+        except PoisonMessage as problem:
             _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
             return
         self._notify_waiters(envelope, record.value)
