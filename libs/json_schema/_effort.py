@@ -14,8 +14,7 @@ _OF_ITEMS: Final = ("items", "prefixItems", "additionalItems")
 _EVALUATED_AGAIN: Final = ("unevaluatedProperties", "unevaluatedItems")
 # References of these kinds aren't resolved.
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
-# Longer chains of references count as one alternative per reference. They're fast to check, but Python's stack is
-# limited.
+# Python's stack is limited, so the cost of longer chains of references isn't computed.
 _LONGEST_CHAIN: Final = 100
 
 
@@ -24,7 +23,7 @@ class Effort:
     """The cost of a schema. ``alternatives`` is the maximum number of schemas that apply to a single value.
 
     Each of these schemas applies up to ``branching`` schemas to a member of the value. ``branching`` is 1 if
-    there are no alternatives, and infinite if a reference can't be resolved.
+    there are no alternatives, and infinite if the cost can't be computed.
     """
 
     alternatives: int
@@ -32,6 +31,9 @@ class Effort:
 
     def of(self, value: Any) -> float:
         """Returns an upper bound for the number of schemas that are applied to the value and everything in it."""
+        if self.branching == inf:
+            # Even for a value without members, since ``alternatives`` is too low.
+            return inf
         values, depth = _size(value)
         return values * self.alternatives * self.branching**depth
 

@@ -1,13 +1,12 @@
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jsonschema_rs
 import orjson
 
-from libs.json_schema._apart import findings_apart
 from libs.json_schema._effort import Effort, effort_of
-from libs.json_schema._findings import findings, shortened, validator_of
+from libs.json_schema._validation import findings, findings_apart, shortened, validator_of
+from libs.json_text import is_deeper
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -47,7 +46,7 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     levels, or a thousand alternatives for a single value. Without limits, validation against a small schema could take
     days.
     """
-    if any(True for _ in _below(schema, MAX_DEPTH)):
+    if is_deeper(schema, MAX_DEPTH):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")
     try:
         size = len(orjson.dumps(schema))
@@ -65,16 +64,3 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     if effort.alternatives > MAX_ALTERNATIVES:
         raise SchemaInvalid(f"the schema has more than {MAX_ALTERNATIVES} alternatives for one value")
     return CompiledSchema(schema, validator, effort)
-
-
-def _below(schema: Any, depth: int) -> Iterator[Any]:
-    """Yields the objects and arrays that are more than ``depth`` levels deep. The schema itself is the first level."""
-    level = [schema]
-    for _ in range(depth):
-        level = [
-            child
-            for item in level
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
-        ]
-    yield from level

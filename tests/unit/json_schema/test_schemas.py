@@ -171,6 +171,35 @@ async def test_alternatives_within_alternatives_do_not_hold_up_the_process(schem
     assert check.result() == ["arguments: validation against the schema takes too much time or memory"]
 
 
+def anchored_bomb(levels: int) -> dict[str, Any]:
+    definitions = {
+        f"l{level}": {"$anchor": f"l{level}", "anyOf": [{"$ref": f"#l{level + 1}"}] * 2} for level in range(levels)
+    }
+    return {"$ref": "#l0", "$defs": {**definitions, f"l{levels}": {"$anchor": f"l{levels}", "type": "object"}}}
+
+
+def long_bomb(levels: int, references: int = 45) -> dict[str, Any]:
+    """Alternatives of alternatives, with a chain of references between two of them."""
+    last = levels * references
+    definitions: dict[str, Any] = {
+        f"r{number}": {"anyOf": [{"$ref": f"#/$defs/r{number + 1}"}] * 2}
+        if number % references == 0
+        else {"$ref": f"#/$defs/r{number + 1}"}
+        for number in reversed(range(last))
+    }
+    return {"$ref": "#/$defs/r0", "$defs": {f"r{last}": {"type": "object"}, **definitions}}
+
+
+@pytest.mark.parametrize("schema", [anchored_bomb(40), long_bomb(40)], ids=["anchors", "a long chain"])
+@pytest.mark.parametrize("value", ["text", {}, []])
+def test_a_schema_of_unknown_cost_is_applied_in_a_process_of_its_own_to_any_value(
+    schema: dict[str, Any], value: object
+) -> None:
+    compiled = compile_schema(schema)
+    assert compiled.effort.alternatives < 1000
+    assert compiled.effort.of(value) == inf
+
+
 async def test_a_check_in_a_process_of_its_own_finds_the_same() -> None:
     compiled = compile_schema(SLOW_SCHEMAS["itself"])
     assert compiled.effort.of(nested(8)) < 50_000 < compiled.effort.of(nested(11))
