@@ -11,8 +11,8 @@ from cli.installation import Installation, find_installation
 from cli.terminal import Json, failures_explained, note, show_table
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
-from libs.secrets import Rotation, SecretCipher, parse_keys
-from libs.secrets.stored import SECRET_TABLES
+from libs.secrets import SecretCipher, parse_keys
+from libs.secrets.stored import SECRET_TABLES, Rotation
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 

@@ -1,15 +1,22 @@
 """The tables that contain users' encrypted secrets."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from libs.secrets._cipher import SecretCipher
-from libs.secrets._rotation import Rotation, reencrypt
+from libs.secrets._cipher import SecretCipher, SecretUnreadable
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+_BATCH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The result of a rotation. ``unreadable`` contains the context and error of each secret that no key decrypts."""
+
+    changed: int
+    unreadable: tuple[tuple[str, SecretUnreadable], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +42,42 @@ class SecretTable:
         return {bytes(key_id): int(count) for key_id, count in await cursor.fetchall()}
 
     async def rotate(self, connection: Connection, cipher: SecretCipher) -> Rotation:
-        return await reencrypt(_Rows(connection, self), cipher)
+        """Re-encrypts every secret that isn't encrypted with the newest key. Several runs can overlap."""
+        changed, unreadable, after = 0, [], ""
+        while batch := await self._not_under(connection, cipher.current_id, after):
+            for after, context, ciphertext in batch:
+                try:
+                    text = cipher.decrypt(ciphertext, context=context)
+                except SecretUnreadable as problem:
+                    unreadable.append((context, problem))
+                    continue
+                # Another process may have replaced the secret since it was read.
+                await connection.execute(
+                    f"UPDATE {self.table} SET ciphertext = %s WHERE id = %s AND ciphertext = %s",
+                    (cipher.encrypt(text, context=context), after, ciphertext),
+                )
+                changed += 1
+        return Rotation(changed, tuple(unreadable))
+
+    async def _not_under(self, connection: Connection, key_id: bytes, after: str) -> list[tuple[str, str, bytes]]:
+        cursor = await connection.execute(
+            f"""SELECT id::text, {self.context}, ciphertext FROM {self.table}
+                WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND id::text > %s AND {self.condition}
+                ORDER BY id::text LIMIT %s""",
+            (key_id, after, _BATCH),
+        )
+        return await cursor.fetchall()
 
 
+WEBHOOK_SECRETS: Final = SecretTable(
+    "timeline",
+    "secrets of webhooks",
+    "webhook_secrets",
+    "'webhook_secrets/' || webhook_id || '/' || id",
+    condition="(expires_at IS NULL OR expires_at > now())",
+)
 SECRET_TABLES: Final = (
-    SecretTable("timeline", "secrets of webhooks", "webhook_secrets", "'webhook_secrets/' || webhook_id || '/' || id"),
+    WEBHOOK_SECRETS,
     SecretTable(
         "registry",
         "secrets of toolsets",
@@ -48,31 +86,3 @@ SECRET_TABLES: Final = (
         condition="deleted_at IS NULL",
     ),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    id: str
-    context: str
-    ciphertext: bytes
-
-
-class _Rows:
-    def __init__(self, connection: Connection, table: SecretTable) -> None:
-        self._connection = connection
-        self._table = table
-
-    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[_Row]:
-        cursor = await self._connection.execute(
-            f"""SELECT id::text, {self._table.context}, ciphertext FROM {self._table.table}
-                WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND id::text > %s AND {self._table.condition}
-                ORDER BY id::text LIMIT %s""",
-            (key_id, after, limit),
-        )
-        return [_Row(*row) for row in await cursor.fetchall()]
-
-    async def replace_ciphertext(self, old: _Row, ciphertext: bytes) -> None:
-        await self._connection.execute(
-            f"UPDATE {self._table.table} SET ciphertext = %s WHERE id::text = %s AND ciphertext = %s",
-            (ciphertext, old.id, old.ciphertext),
-        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Protocol
 
 from libs.contracts.identity import Identity
@@ -186,24 +186,6 @@ class Backlog:
     pending: int
     overdue_seconds: float
     events_behind: int
-
-
-class WebhookMaintenanceStore(Protocol):
-    """Does periodic work on all webhooks. Any number of processes may do it concurrently."""
-
-    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
-        """Returns secrets that are encrypted under another key and have IDs above ``after``, sorted by ID."""
-
-    async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
-        """Replaces a secret's ciphertext, unless it has changed in the meantime."""
-
-    async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
-        """Deletes up to ``limit`` old deliveries, including those of deleted webhooks. Returns their number.
-
-        Pending deliveries are deleted only if their webhook is disabled.
-        """
-
-    async def backlog(self, *, now: datetime) -> Backlog: ...
 
 
 class DeliveryMetrics(Protocol):

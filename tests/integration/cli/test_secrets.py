@@ -91,6 +91,23 @@ def test_every_secret_gets_the_newest_key(databases: dict[str, str], monkeypatch
     assert newest.decrypt(webhook, context=webhooks.secret_context(webhook_id, secret_id)) == "whsec_"
 
 
+def test_secrets_behind_many_unreadable_ones_are_reached(
+    databases: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are more unreadable ones in a row than a batch holds."""
+    installation = Installation(title="", databases=databases, secrets_key=keys(NEW, OLD))
+    monkeypatch.setattr(command, "find_installation", lambda: installation)
+    for number in range(130):
+        keep_secret(databases["registry"], f"NUMBER_{number}", LOST if 5 <= number < 125 else OLD)
+
+    first, again = (json.loads(CliRunner().invoke(app, ["secrets", "rotate", "--json"]).output) for _ in range(2))
+
+    assert [(each["secrets"][1]["changed"], len(each["secrets"][1]["unreadable"])) for each in (first, again)] == [
+        (10, 120),
+        (0, 120),
+    ]
+
+
 @pytest.mark.parametrize(("lost", "kept"), [((), (NEW, OLD)), ((LOST,), (NEW, OLD, STORED))])
 def test_the_embedded_stack_keeps_the_keys_for_its_next_start(
     databases: dict[str, str],

@@ -256,12 +256,11 @@ async def test_secrets_are_encrypted_under_the_newest_key(real: Stores) -> None:
     ada = real.caller()
     webhook = await real.webhook(ada)
     new = SecretCipher([b"n" * 32, b"k" * 32])
-    assert await real.maintenance.secrets_not_under(CIPHER.current_id, after="", limit=5) == []
-    (old,) = await real.maintenance.secrets_not_under(new.current_id, after="", limit=5)
-    text = new.decrypt(old.ciphertext, context=old.context)
-    await real.maintenance.replace_ciphertext(old, new.encrypt(text, context=old.context))
-    assert await real.maintenance.secrets_not_under(new.current_id, after="", limit=5) == []
-    assert webhook.id == old.webhook_id
+    assert (await real.maintenance.reencrypt(CIPHER)).changed == 0
+    assert (await real.maintenance.reencrypt(new)).changed == 1
+    assert (await real.maintenance.reencrypt(new)).changed == 0
+    (secret,) = (await held(real, webhook)).secrets
+    assert SecretCipher([b"n" * 32]).decrypt(secret.ciphertext, context=secret.context) == "whsec_c2VjcmV0"
 
 
 async def test_old_deliveries_are_purged_but_for_those_that_wait(real: Stores) -> None:

@@ -1,12 +1,12 @@
 """Maintains webhooks in PostgreSQL: deletes old deliveries, replaces ciphertexts and measures the backlog."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from libs.persistence import Database
+from libs.secrets import SecretCipher
+from libs.secrets.stored import WEBHOOK_SECRETS, Rotation
 from services.timeline.domain.ports import Backlog
-from services.timeline.domain.webhooks import WebhookSecret
 
 _DELETE_SETTLED: Final = """
 DELETE FROM webhook_deliveries WHERE id IN (
@@ -39,13 +39,6 @@ WITH gone AS (
 )
 DELETE FROM event_sequences WHERE subject IN (SELECT id FROM gone)
 """
-# The bytes after the format are the key's ID (libs/secrets).
-_NOT_UNDER: Final = """
-SELECT id::text, webhook_id::text, ciphertext, created_at, expires_at FROM webhook_secrets
-WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND (expires_at IS NULL OR expires_at > now()) AND id::text > %s
-ORDER BY id::text LIMIT %s
-"""
-_REPLACE: Final = "UPDATE webhook_secrets SET ciphertext = %s WHERE id = %s AND ciphertext = %s"
 # A webhook that failed within this time is waiting for its endpoint. Longer than any pause plus the attempts before it.
 _ATTEMPTED: Final = timedelta(minutes=5)
 _BACKLOG: Final = """
@@ -62,10 +55,16 @@ WHERE w.status = 'enabled' AND w.deleted_at IS NULL
 
 
 class PostgresWebhookMaintenance:
+    """Does periodic work on all webhooks. Any number of processes may do it concurrently."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
+        """Deletes up to ``limit`` old deliveries, including those of deleted webhooks. Returns their number.
+
+        Pending deliveries are deleted only if their webhook is disabled.
+        """
         async with self._database.connection() as connection:
             settled = await connection.execute(_DELETE_SETTLED, (now - keep, limit))
             waiting = await (await connection.execute(_DELETE_PENDING, (now - keep_pending, limit))).fetchone()
@@ -73,11 +72,9 @@ class PostgresWebhookMaintenance:
             await connection.execute(_DELETE_WEBHOOKS)
         return settled.rowcount + orphans.rowcount + (int(waiting[0]) if waiting else 0)
 
-    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
-        return [WebhookSecret(**row) for row in await self._database.records(_NOT_UNDER, (key_id, after, limit))]
-
-    async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
-        await self._database.execute(_REPLACE, (ciphertext, old.id, old.ciphertext))
+    async def reencrypt(self, cipher: SecretCipher) -> Rotation:
+        async with self._database.connection() as connection:
+            return await WEBHOOK_SECRETS.rotate(connection, cipher)
 
     async def backlog(self, *, now: datetime) -> Backlog:
         values = {"now": now, "attempted": now - _ATTEMPTED}

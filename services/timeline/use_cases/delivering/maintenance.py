@@ -7,8 +7,9 @@ from typing import Final
 
 import structlog
 
-from libs.secrets import SecretCipher, reencrypt
-from services.timeline.domain.ports import DeliveryMetrics, WebhookMaintenanceStore
+from libs.secrets import SecretCipher
+from services.timeline.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
+from services.timeline.domain.ports import DeliveryMetrics
 
 _log = structlog.get_logger("webhooks")
 KEEP: Final = timedelta(days=7)
@@ -19,7 +20,7 @@ _BATCH: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class WebhookMaintenance:
-    store: WebhookMaintenanceStore
+    store: PostgresWebhookMaintenance
     cipher: SecretCipher | None
     metrics: DeliveryMetrics
     now: Callable[[], datetime]
@@ -35,7 +36,7 @@ class WebhookMaintenance:
         """Re-encrypts secrets under the newest key. Returns how many were changed."""
         if self.cipher is None:
             return 0
-        rotation = await reencrypt(self.store, self.cipher)
+        rotation = await self.store.reencrypt(self.cipher)
         for context, problem in rotation.unreadable:
             _log.error("webhook.secret_unreadable", place=context, problem=str(problem))
         return rotation.changed
