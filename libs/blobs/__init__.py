@@ -5,9 +5,8 @@ A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `e
 """
 
 from libs.blobs._collector import CollectBlobs
-from libs.blobs._keys import derived_key, original_key
 from libs.blobs._receiving import Blobs, Inspection, Upload, invalid_file
-from libs.blobs._rows import ReceivedFile, UploadKey, keep, release, repeated
+from libs.blobs._rows import ReceivedFile, UploadKey, derived_key, keep, original_key, release, repeated
 
 __all__ = [
     "Blobs",

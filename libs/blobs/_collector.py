@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from libs.blobs._keys import prefix_of
+from libs.blobs._rows import prefix_of
 from libs.objects import ObjectStore, delete_all
 from libs.persistence import Database
 

@@ -8,8 +8,7 @@ from typing import Final
 
 import structlog
 
-from libs.blobs._keys import original_key
-from libs.blobs._rows import ReceivedFile, keep
+from libs.blobs._rows import ReceivedFile, keep, original_key
 from libs.contracts.errors import Conflict, ErrorDetail, TooLarge, ValidationFailed
 from libs.contracts.file_types import HEAD_BYTES, FileType, check_signature
 from libs.contracts.identifiers import new_id

@@ -1,4 +1,4 @@
-"""Keeps and releases the blobs that a service's rows reference."""
+"""Keeps and releases the blobs that a service's rows reference, and names the objects of a blob."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +24,24 @@ _RELEASE: Final = """
     WITH held AS MATERIALIZED (SELECT id FROM blobs WHERE id = ANY (%s) ORDER BY sha256 FOR UPDATE)
     UPDATE blobs b SET state = 'unused', since = now() FROM held WHERE b.id = held.id
 """
+
+
+def prefix_of(blob_id: str) -> str:
+    """Returns the key prefix of a blob's objects."""
+    return f"blobs/{blob_id}/"
+
+
+def original_key(blob_id: str) -> str:
+    """Returns the key of the uploaded bytes."""
+    return f"{prefix_of(blob_id)}original"
+
+
+def derived_key(blob_id: str, kind: str, content_type: str) -> str:
+    """Returns the key of an object derived from the uploaded bytes, such as extracted text.
+
+    The key includes a hash of the content type, since the same bytes can be parsed as different types.
+    """
+    return f"{prefix_of(blob_id)}{kind}/{sha256(content_type.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

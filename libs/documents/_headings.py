@@ -1,17 +1,38 @@
-"""Detects heading rows and names the columns of tables."""
+"""Converts the cells of tables to text, detects heading rows and names columns."""
 
+import datetime
 import re
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
-
-from libs.documents._cells import cell_text
 
 _LONGEST_NAME: Final = 500
 _INTEGER: Final = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
+
+
+def cell_text(cell: Any) -> str:
+    """Formats a cell's value as a spreadsheet displays it.
+
+    Examples: `2.5`, `true`, `2026-05-04`, `2026-05-04 10:30:00`, `10:30:00`, `36:00:00`.
+    """
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        text = repr(cell).removesuffix(".0")
+        return format(Decimal(text), "f") if "e" in text else text
+    if isinstance(cell, datetime.timedelta):
+        return _duration(cell)
+    return str(cell)
+
+
+def _duration(time: datetime.timedelta) -> str:
+    sign, time = ("-", -time) if time < datetime.timedelta() else ("", time)
+    minutes, seconds = divmod(round(time.total_seconds()), 60)
+    return f"{sign}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
 
 
 def is_empty(cell: Any) -> bool:

@@ -5,10 +5,10 @@ import re
 from typing import Any, Final
 
 from libs.documents._errors import DocumentUnreadable
+from libs.json_text import without_half_pairs_in
 
 # Python refuses to convert longer integers.
 _INTEGER_DIGITS: Final = 4_000
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
 
@@ -30,7 +30,7 @@ def read_json(text: str) -> Any:
             value = [_value(line) for line in lines]
         except (ValueError, RecursionError):
             raise DocumentUnreadable(f"Invalid JSON file: {problem}.") from None
-    return _without_surrogates(value) if _ESCAPED_SURROGATE.search(text) else value
+    return without_half_pairs_in(value) if _ESCAPED_SURROGATE.search(text) else value
 
 
 def _value(text: str) -> Any:
@@ -39,13 +39,3 @@ def _value(text: str) -> Any:
 
 def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= _INTEGER_DIGITS else digits
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
-    if isinstance(value, list):
-        return [_without_surrogates(each) for each in value]
-    if isinstance(value, dict):
-        return {_without_surrogates(name): _without_surrogates(each) for name, each in value.items()}
-    return value

@@ -247,21 +247,11 @@ class KafkaConsumer(_Reader):
         consumer, assigned = self._consumer, self._consumer.assignment()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                ends = self._known_ends(assigned) or await consumer.end_offsets(list(assigned)) if assigned else {}
+                ends = await consumer.end_offsets(list(assigned)) if assigned else {}
                 next_offsets = {partition: await consumer.position(partition) for partition in ends}
         except (KafkaError, TimeoutError) as problem:
             raise BusUnavailable(repr(problem)) from problem
         return {self._partition(partition): (next_offsets[partition], end) for partition, end in ends.items()}
-
-    def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the end offsets from the latest fetches, which are at most half a second old.
-
-        Returns an empty dict if any partition is paused or any offset is unknown.
-        """
-        if self._consumer.paused():
-            return {}
-        ends = {each: self._consumer.highwater(each) for each in assigned}
-        return ends if None not in ends.values() else {}
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
         assigned = self._consumer.assignment()

@@ -4,8 +4,6 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import merge
-from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from libs.eventing.bus import Partition
@@ -13,7 +11,6 @@ from libs.eventing.bus import Partition
 T = TypeVar("T")
 # Half of the one-second guarantee. The rest covers clock skew and delayed fetch responses.
 _SETTLED_SECONDS: Final = 0.5
-_PUBLISHED: Final = attrgetter("published")
 
 
 @dataclass(slots=True)
@@ -37,10 +34,6 @@ class BufferedRecord(Generic[T]):
 class _Queue(Generic[T]):
     waiting: deque[BufferedRecord[T]] = field(default_factory=deque)
     size: int = 0
-
-    def empty(self) -> Iterable[BufferedRecord[T]]:
-        waiting, self.waiting, self.size = self.waiting, deque(), 0
-        return waiting
 
 
 class OrderedMerge(Generic[T]):
@@ -95,28 +88,12 @@ class OrderedMerge(Generic[T]):
         order = deque(self._queues.values())
         order.rotate(self._first)
         for queues in order:
-            count, size = sum(len(queue.waiting) for queue in queues.values()), sum(q.size for q in queues.values())
-            if len(taken) + count <= most and size <= most_bytes and _settled(queues, drained):
-                # The common case.
-                taken += merge(*(queue.empty() for queue in queues.values()), key=_PUBLISHED)
-                most_bytes -= size
-                continue
             while len(taken) < most and most_bytes > 0 and (queue := _next(queues, drained)) is not None:
                 record = queue.waiting.popleft()
                 queue.size -= record.size
                 most_bytes -= record.size
                 taken.append(record)
         return taken
-
-
-def _settled(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> bool:
-    """Returns whether all partitions were read to their ends, so that no earlier record can arrive."""
-    newest = max((queue.waiting[-1].fetched for queue in queues.values() if queue.waiting), default=math.inf)
-    return all(
-        drained.get(partition, -math.inf) >= newest - _SETTLED_SECONDS
-        and all(waiting.ready for waiting in queue.waiting)
-        for partition, queue in queues.items()
-    )
 
 
 def _next(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> _Queue[T] | None:

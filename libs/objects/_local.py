@@ -146,10 +146,6 @@ class _Partial:
         self._size = 0
         self._file: BinaryIO | None = None
 
-    def finish(self, last: bytearray, target: Path, durable: bool) -> Written:
-        self.write(last)
-        return self.move_to(target, durable)
-
     def write(self, piece: bytearray) -> None:
         if self._file is None:
             self._file = _locked(self._path)
@@ -157,7 +153,8 @@ class _Partial:
         self._size += len(piece)
         self._file.write(piece)
 
-    def move_to(self, target: Path, durable: bool) -> Written:
+    def finish(self, last: bytearray, target: Path, durable: bool) -> Written:
+        self.write(last)
         assert self._file is not None
         self._file.flush()
         if durable:

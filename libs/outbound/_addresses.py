@@ -43,11 +43,7 @@ def parse_networks(text: str) -> tuple[IPNetwork, ...]:
 
 
 def is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
+    return _parsed(host) is not None
 
 
 def _parsed(address: str) -> IPAddress | None:

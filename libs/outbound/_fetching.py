@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from typing import Any, Final
 import aiohttp
 from yarl import URL
 
-from libs.outbound._pools import ConnectionPools
 from libs.outbound._resolver import AddressRefused, GuardedResolver, UnusableUrl, parse_url
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEP_METHOD: Final = frozenset({307, 308})
 _OF_BODY: Final = frozenset({"content-type", "content-encoding", "content-language"})
 _IDLE_SECONDS: Final = 15.0
+_MOST_POOLS: Final = 200
 Check = Callable[[URL], None]
 
 
@@ -165,3 +166,43 @@ class _Request:
         if url.origin() != self.url.origin():
             headers = {name: value for name, value in headers.items() if name.lower() in _OF_BODY}
         return _Request(method, url, headers, body)
+
+
+@dataclass(slots=True)
+class _Pool:
+    session: aiohttp.ClientSession
+    users: int = 0
+
+
+class ConnectionPools:
+    """Keeps a client session for each of the most recently used keys. A session in use is never closed."""
+
+    def __init__(self, new_session: Callable[[], aiohttp.ClientSession], most: int = _MOST_POOLS) -> None:
+        self._new_session = new_session
+        self._most = most
+        self._pools: OrderedDict[Hashable, _Pool] = OrderedDict()
+
+    @asynccontextmanager
+    async def use(self, key: Hashable) -> AsyncIterator[aiohttp.ClientSession]:
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = _Pool(self._new_session())
+        self._pools.move_to_end(key)
+        pool.users += 1
+        try:
+            yield pool.session
+        finally:
+            pool.users -= 1
+            await self._close_surplus()
+
+    async def close(self) -> None:
+        while self._pools:
+            _, pool = self._pools.popitem()
+            await pool.session.close()
+
+    async def _close_surplus(self) -> None:
+        if len(self._pools) <= self._most:
+            return
+        oldest = next((key for key, pool in self._pools.items() if not pool.users), None)
+        if oldest is not None:
+            await self._pools.pop(oldest).session.close()

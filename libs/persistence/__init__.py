@@ -10,8 +10,7 @@ from libs.persistence._database import (
     fetch_value,
 )
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
-from libs.persistence._leased_work import LeasedWork
-from libs.persistence._leases import TaskLease, renewed_leases
+from libs.persistence._leases import LeasedWork, TaskLease, renewed_leases
 from libs.persistence._liveness import Holders, Presence, ReclaimWork
 from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate, newest_revision
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page

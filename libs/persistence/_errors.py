@@ -71,7 +71,6 @@ async def retry_until_available(
     transaction: Callable[[], Awaitable[T]],
     *,
     when: Callable[[BaseException], bool] = is_unreachable,
-    policy: RetryPolicy = _RETRIES,
 ) -> T:
     """Retries a transaction until PostgreSQL can be reached, or until the task is cancelled.
 
@@ -82,7 +81,7 @@ async def retry_until_available(
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("database.unreachable", problem=str(problem).strip())
 
-    return await policy.run(transaction, when=when, before_sleep=log)
+    return await _RETRIES.run(transaction, when=when, before_sleep=log)
 
 
 def redact_values(problem: BaseException) -> None:

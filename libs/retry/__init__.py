@@ -1,6 +1,5 @@
 """Retries calls that fail temporarily."""
 
-from libs.retry._circuit_breaker import CircuitBreaker
-from libs.retry._policy import RetryPolicy, Sleep, Transient
+from libs.retry._policy import CircuitBreaker, RetryPolicy, Sleep, Transient
 
 __all__ = ["CircuitBreaker", "RetryPolicy", "Sleep", "Transient"]

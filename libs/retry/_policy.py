@@ -1,11 +1,11 @@
-"""Retry policies with exponential backoff and jitter, based on tenacity."""
+"""Retry policies with exponential backoff and jitter, based on tenacity, and a circuit breaker."""
 
 import asyncio
 import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
@@ -13,6 +13,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 _MOST_DOUBLINGS: Final = 30
+_OPEN_SECONDS: Final = 10.0
 
 
 class Transient(Exception):
@@ -95,6 +96,33 @@ class RetryPolicy:
             return True
         late = self.clock() + state.upcoming_sleep - began >= self.give_up_after
         return late or _retry_after(state) > self.longest
+
+
+class CircuitBreaker:
+    """Retries calls according to ``policy``. While the breaker is open, each call gets a single attempt.
+
+    The breaker opens for ``open_seconds`` when a call fails despite retries. It closes at the next success.
+    """
+
+    def __init__(self, policy: RetryPolicy, open_seconds: float = _OPEN_SECONDS) -> None:
+        self._policy = policy
+        self._single = replace(policy, attempts=1)
+        self._open_seconds = open_seconds
+        self._opened = -math.inf
+
+    async def run(self, call: Callable[[], Awaitable[T]], *, on: type[Exception]) -> T:
+        """Runs ``call``, which must be idempotent, and retries it. Raises the last failure.
+
+        Only failures of type ``on`` open the breaker.
+        """
+        is_open = self._policy.clock() - self._opened < self._open_seconds
+        try:
+            result = await (self._single if is_open else self._policy).run(call, on=on)
+        except on:
+            self._opened = self._policy.clock()
+            raise
+        self._opened = -math.inf
+        return result
 
 
 def _problem(state: RetryCallState) -> Exception:

@@ -259,6 +259,7 @@ async def test_secrets_are_encrypted_under_the_newest_key(real: Stores) -> None:
     assert (await real.maintenance.reencrypt(CIPHER)).changed == 0
     assert (await real.maintenance.reencrypt(new)).changed == 1
     assert (await real.maintenance.reencrypt(new)).changed == 0
+    await real.happen(ada)
     (secret,) = (await held(real, webhook)).secrets
     assert SecretCipher([b"n" * 32]).decrypt(secret.ciphertext, context=secret.context) == "whsec_c2VjcmV0"
 

@@ -17,7 +17,7 @@ from libs.outbound import (
     parse_url,
     public_or_within,
 )
-from libs.outbound._pools import ConnectionPools
+from libs.outbound._fetching import ConnectionPools
 
 
 @pytest.mark.parametrize(
