@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from libs.contracts.asyncapi_headers import CORRELATION_ID_SCHEMA, header_schemas, headers_of
+from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import Command, Message
 from libs.contracts.registry import published_messages
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, topic_of
@@ -26,10 +26,64 @@ payload that is too large for Kafka.
 """
 
 
-def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
-    """Returns the document. ``server`` is Kafka's ``host:port``. ``prefix`` is prepended to the names of topics."""
+_CORRELATION_ID: Final = {
+    "type": "string",
+    "pattern": CORRELATION_ID_PATTERN,
+    "description": "A label shared by all messages that result from one request.",
+}
+_TEXT: Final = {"type": "string"}
+_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
+    "ce_specversion": {"const": "1.0", "description": "The CloudEvents version."},
+    "ce_id": {**_TEXT, "description": "The message's ID. A redelivered message keeps its ID."},
+    "ce_type": {**_TEXT, "description": "The type of the message, including the type's version."},
+    "ce_source": {**_TEXT, "description": "The publishing service."},
+    "ce_subject": {**_TEXT, "description": "The ID of the entity that the message is about."},
+    "ce_time": {
+        **_TEXT,
+        "format": "date-time",
+        "description": "When the message was created, in UTC with six fractional digits.",
+    },
+    "ce_correlationid": {"$ref": "#/components/schemas/CorrelationId"},
+    "ce_companyid": {**_TEXT, "description": "The ID of the company that the message belongs to."},
+    "ce_ownerid": {
+        **_TEXT,
+        "description": "The ID of the user who can see the event. Holders of `company:read` can see it, too. If the"
+        " header is missing, the whole company can see the event. If it's empty, only holders of `company:read` can.",
+    },
+    "ce_causationid": {**_TEXT, "description": "The ID of the command or event that caused the message."},
+    "ce_sequence": {
+        **_TEXT,
+        "pattern": "^[0-9]+$",
+        "description": "The event's sequence number per subject and source, starting at 1. Commands have 0. Deltas have"
+        " the preceding event's number.",
+    },
+    "ce_dataref": {
+        **_TEXT,
+        "description": "The payload's path in the service's internal API, if the payload is too large for Kafka.",
+    },
+    "ce_datahash": {**_TEXT, "description": "The SHA-256 of the payload at `ce_dataref`, in hexadecimal."},
+    "traceparent": {**_TEXT, "description": "The W3C trace context."},
+    "content-type": {"const": "application/json"},
+}
+_COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
+    "ce_expiresat": {
+        **_TEXT,
+        "format": "date-time",
+        "description": "The time after which the command is rejected.",
+    },
+    "ce_identity": {**_TEXT, "description": "The caller's identity, signed by the gateway."},
+    "ce_signature": {**_TEXT, "description": "A signature over the identity, the other attributes and the payload."},
+}
+_REQUIRED: Final = (
+    "ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time", "ce_correlationid",
+    "ce_companyid", "content-type",
+)  # fmt: skip
+
+
+def document() -> dict[str, Any]:
+    """Returns the document."""
     messages = published_messages()
-    result: dict[str, Any] = {
+    return {
         "asyncapi": "3.0.0",
         "info": {
             "title": "Agent Execution Service",
@@ -37,21 +91,18 @@ def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
             "description": _DESCRIPTION,
         },
         "defaultContentType": "application/json",
-        "channels": {topic.name: _channel(topic, prefix, messages) for topic in TOPICS},
+        "channels": {topic.name: _channel(topic, messages) for topic in TOPICS},
         "operations": _operations(messages),
         "components": {
             "messages": {name: _message(name, model) for name, (model, _) in messages.items()},
-            "schemas": {**header_schemas(), **_payload_schemas()},
+            "schemas": {**_header_schemas(), **_payload_schemas()},
         },
     }
-    if server is not None:
-        result["servers"] = {"kafka": {"host": server, "protocol": "kafka", "description": "Apache Kafka"}}
-    return result
 
 
-def _channel(topic: Topic, prefix: str, messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, Any]:
+def _channel(topic: Topic, messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, Any]:
     return {
-        "address": prefix + topic.name,
+        "address": topic.name,
         "title": topic.name,
         "description": f"{topic.description} Keyed by the correlation ID. Service: {topic.owner}.",
         "messages": {
@@ -59,7 +110,7 @@ def _channel(topic: Topic, prefix: str, messages: dict[str, tuple[type[Message],
         },
         "bindings": {
             "kafka": {
-                "topic": prefix + topic.name,
+                "topic": topic.name,
                 "partitions": topic.partitions,
                 "topicConfiguration": {
                     "cleanup.policy": ["delete"],
@@ -119,12 +170,35 @@ def _message(name: str, model: type[Message]) -> dict[str, Any]:
             "description": "The correlation ID, which is also the record's key.",
             "location": "$message.header#/ce_correlationid",
         },
-        "headers": headers_of(name, is_command=is_command),
+        "headers": _headers_of(name, is_command=is_command),
         "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
-        "bindings": {"kafka": {"key": CORRELATION_ID_SCHEMA, "bindingVersion": "0.5.0"}},
+        "bindings": {"kafka": {"key": _CORRELATION_ID, "bindingVersion": "0.5.0"}},
         "examples": [
             {"name": name, "headers": example["headers"], "payload": example["payload"]}
             for example in examples_of(name)
+        ],
+    }
+
+
+def _header_schemas() -> dict[str, Any]:
+    """Returns the component schemas that the result of ``_headers_of`` refers to."""
+    event = {"type": "object", "required": list(_REQUIRED), "properties": _ATTRIBUTES}
+    command = {
+        "type": "object",
+        "required": [*_REQUIRED, "ce_identity"],
+        "properties": {**_ATTRIBUTES, **_COMMAND_ATTRIBUTES},
+    }
+    return {"CorrelationId": _CORRELATION_ID, "EventHeaders": event, "CommandHeaders": command}
+
+
+def _headers_of(message_type: str, *, is_command: bool) -> dict[str, Any]:
+    """Returns the JSON Schema of the headers of a message type."""
+    base = "CommandHeaders" if is_command else "EventHeaders"
+    return {
+        "type": "object",
+        "allOf": [
+            {"$ref": f"#/components/schemas/{base}"},
+            {"type": "object", "properties": {"ce_type": {"const": message_type}}},
         ],
     }
 

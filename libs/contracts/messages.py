@@ -45,7 +45,7 @@ class PoisonMessage(Exception):
 # Not frozen, because creating a frozen instance takes two and a half times as long.
 @dataclass(slots=True, kw_only=True)
 class Envelope:
-    """A message's CloudEvents attributes. ``asyncapi_headers`` describes each attribute."""
+    """A message's CloudEvents attributes. ``libs.contracts.asyncapi`` describes each attribute."""
 
     id: str
     type: str

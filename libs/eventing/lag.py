@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from prometheus_client import Gauge
@@ -55,52 +55,45 @@ async def read_consumer_lag(connection: KafkaConnection, prefix: str, *, client_
     Raises ``BusUnavailable``. The caller sets a timeout.
     """
     async with kafka_admin_and_consumer(connection, client_id=client_id) as (admin, consumer):
-        return await _Reading(consumer, admin, prefix).run()
-
-
-class _Reading:
-    def __init__(self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, prefix: str) -> None:
-        self._consumer = consumer
-        self._admin = admin
-        self._prefix = prefix
-
-    async def run(self) -> list[GroupLag]:
-        partitions = await self._partitions()
+        partitions = await _partitions(admin, prefix)
         every = [each for found in partitions.values() for each in found]
         # Ends are read first, so that a commit in between can only reduce the lag, not inflate it.
-        first, end = await self._consumer.beginning_offsets(every), await self._consumer.end_offsets(every)
+        first, end = await consumer.beginning_offsets(every), await consumer.end_offsets(every)
         groups: list[GroupLag] = []
-        for name in await self._names():
-            offsets = await self._admin.list_consumer_group_offsets(name)
-            state, members = await self._members(name)
+        for name in await _group_names(admin, prefix):
+            offsets = await admin.list_consumer_group_offsets(name)
+            state, members = await _members(admin, name)
             # A new or stuck group hasn't committed anything.
             topics = {at.topic for at in offsets} | _assigned(members)
             for topic in sorted(topics & partitions.keys()):
                 lags = tuple(_lag(at, offsets.get(at), first[at], end[at]) for at in partitions[topic])
-                shown = name.removeprefix(self._prefix), topic.removeprefix(self._prefix)
+                shown = name.removeprefix(prefix), topic.removeprefix(prefix)
                 groups.append(GroupLag(*shown, state, len(members), lags))
         return groups
 
-    async def _partitions(self) -> dict[str, list[TopicPartition]]:
-        declared = {self._prefix + topic.name for topic in TOPICS if topic.consumers}
-        existing = sorted(declared & set(await self._admin.list_topics()))
-        described: Sequence[dict[str, Any]] = await self._admin.describe_topics(existing) if existing else []
-        return {
-            each["topic"]: sorted(TopicPartition(each["topic"], part["partition"]) for part in each["partitions"])
-            for each in described
-        }
 
-    async def _names(self) -> list[str]:
-        listed = {name for name, *_ in await self._admin.list_consumer_groups()}
-        owned = tuple(f"{self._prefix}{owner}-" for owner in _OWNERS)
-        return sorted(name for name in listed if name.startswith(owned))
+async def _partitions(admin: AIOKafkaAdminClient, prefix: str) -> dict[str, list[TopicPartition]]:
+    declared = {prefix + topic.name for topic in TOPICS if topic.consumers}
+    existing = sorted(declared & set(await admin.list_topics()))
+    described: Sequence[dict[str, Any]] = await admin.describe_topics(existing) if existing else []
+    return {
+        each["topic"]: sorted(TopicPartition(each["topic"], part["partition"]) for part in each["partitions"])
+        for each in described
+    }
 
-    async def _members(self, group: str) -> tuple[str, Sequence[Any]]:
-        # One group per request, since aiokafka decodes the newest response version as the previous one, which works
-        # only for a single group.
-        [answer] = await self._admin.describe_consumer_groups([group])
-        [(_, _, state, _, _, members)] = answer.groups
-        return state, members
+
+async def _group_names(admin: AIOKafkaAdminClient, prefix: str) -> list[str]:
+    listed = {name for name, *_ in await admin.list_consumer_groups()}
+    owned = tuple(f"{prefix}{owner}-" for owner in _OWNERS)
+    return sorted(name for name in listed if name.startswith(owned))
+
+
+async def _members(admin: AIOKafkaAdminClient, group: str) -> tuple[str, Sequence[Any]]:
+    # One group per request, since aiokafka decodes the newest response version as the previous one, which works
+    # only for a single group.
+    [answer] = await admin.describe_consumer_groups([group])
+    [(_, _, state, _, _, members)] = answer.groups
+    return state, members
 
 
 def _assigned(members: Sequence[Any]) -> set[str]:

@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from libs import tracing
-from libs.contracts.errors import ErrorInfo, NotFound, ServiceError, ServiceUnavailable, error_from
+from libs.contracts.errors import ErrorBody, NotFound, ServiceError, ServiceUnavailable, error_from
 from libs.contracts.identity import Identity
 from libs.eventing import IdentitySigner, LookUp, ReplyState
 from libs.service_defaults.internal_routes import BEARER, COMMANDS_PATH, decode_event
@@ -79,10 +79,6 @@ class UpstreamAddresses:
 
     def _is_skipped(self, address: str) -> bool:
         return self._skipped_until.get(address, 0.0) > self._clock()
-
-
-class _ErrorBody(BaseModel):
-    error: ErrorInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +304,7 @@ def refusal(status: int, body: bytes, *, checks_credential: bool = False) -> Ser
     """
     if status != 401 or checks_credential:
         try:
-            return error_from(_ErrorBody.model_validate_json(body).error)
+            return error_from(ErrorBody.model_validate_json(body).error)
         except ValidationError:
             pass
     return ServiceUnavailable("An internal service returned an unexpected response. Try again later.", retry_after=5)

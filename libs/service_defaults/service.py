@@ -62,34 +62,6 @@ _DATABASE_WAITING: Final = Gauge(
 )
 
 
-class AwaitedSchema:
-    """Waits until another process has run the migrations. The database may also be ahead of this release."""
-
-    def __init__(self, service: str, migrations: Path) -> None:
-        self._service = service
-        self._migrations = migrations
-        self._behind = False
-
-    @property
-    def problem(self) -> str:
-        """Returns what the service is waiting for, or an empty string."""
-        return BEHIND if self._behind else ""
-
-    async def wait(self, url: str) -> None:
-        """Waits until the database has this release's newest revision.
-
-        Raises ``IncompatibleSchema``, and any error that an outage causes.
-        """
-        while not await asyncio.to_thread(is_migrated, url, self._migrations):
-            if not self._behind:
-                _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")
-            self._behind = True
-            await asyncio.sleep(_CHECK_SECONDS)
-        if self._behind:
-            _log.info("database.migrated")
-        self._behind = False
-
-
 class Service:
     """A service with its own database.
 
@@ -147,7 +119,7 @@ class Service:
         self.mount, self.background, self.stop = self.lifecycle.mount, self.lifecycle.background, self.lifecycle.stop
         self.stop_accepting, self.seconds_to_stop = self.lifecycle.stop_accepting, self.lifecycle.seconds_to_stop
         self.ready_check = self.readiness.add
-        self._schema = AwaitedSchema(name, migrations)
+        self._is_behind = False
         self._attending: asyncio.Task[None] | None = None
         self._waits_for_database: list[Callable[[], int]] = [lambda: self.database.waiting]
         self.background("outbox", self.relay.run, role=None)
@@ -222,7 +194,21 @@ class Service:
             await asyncio.to_thread(migrate, url, self.migrations)
         await self.database.open()
         await self.database.ping()
-        await self._schema.wait(url)
+        await self._wait_for_schema(url)
+
+    async def _wait_for_schema(self, url: str) -> None:
+        """Waits until the database has this release's newest revision. The database may also be ahead.
+
+        Raises ``IncompatibleSchema``, and any error that an outage causes.
+        """
+        while not await asyncio.to_thread(is_migrated, url, self.migrations):
+            if not self._is_behind:
+                _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self.name} migrate")
+            self._is_behind = True
+            await asyncio.sleep(_CHECK_SECONDS)
+        if self._is_behind:
+            _log.info("database.migrated")
+        self._is_behind = False
 
     async def _attend(self) -> None:
         """Acquires this process's liveness lock."""
@@ -250,7 +236,7 @@ class Service:
 
     async def _database_answers(self) -> bool | str:
         await self.database.ping()
-        return self._schema.problem or True
+        return BEHIND if self._is_behind else True
 
     def _measure_stores(self) -> None:
         _BEHIND.labels(self.name).set_function(lambda: len(self.relay.behind))

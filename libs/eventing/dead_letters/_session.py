@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from libs.contracts.errors import NotFound
-from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, dead_letter_name, with_dead_letters
+from libs.contracts.topics import MAX_MESSAGE_BYTES, TopicKind, dead_letter_name, with_dead_letters
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing.administration import kafka_admin_and_consumer
 from libs.eventing.dead_letters._letter import REPLAY_GROUP, DeadLetter, DeadLetterTopic, ReplayOffsets
@@ -42,10 +42,10 @@ class TopicContent:
         return [offset for offset in range(self.first, self.end) if offset not in self.replayed]
 
 
-def dead_letter_topics(topics: Sequence[Topic] = TOPICS) -> list[DeadLetterTopic]:
+def dead_letter_topics() -> list[DeadLetterTopic]:
     return [
         DeadLetterTopic(topic.name, topic.name.removesuffix(dead_letter_name("", topic.owner)), topic.owner)
-        for topic in with_dead_letters(topics)
+        for topic in with_dead_letters()
         if topic.kind is TopicKind.DEAD_LETTERS
     ]
 
