@@ -3,10 +3,10 @@
 import hashlib
 import hmac
 import time
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import jwt
 
@@ -31,9 +31,8 @@ class IdentitySigner:
         # Commands are signed with a derived key, so that a token's signature is never valid for a command.
         self._command_keys = [hmac.digest(one.encode(), _PURPOSE, hashlib.sha256) for one in (key, *accepted)]
         self._signed = lru_cache(maxsize=_CACHED)(self._encode)
-        self._verified = lru_cache(maxsize=_CACHED)(self._decode)
         # Callers reuse a token for a minute.
-        self._verified_calls = lru_cache(maxsize=_CACHED)(self._decode_call)
+        self._verified = lru_cache(maxsize=_CACHED)(self._decode)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
         """Returns a token for the identity. ``expires_at`` is in Unix seconds, or None for a command."""
@@ -52,7 +51,7 @@ class IdentitySigner:
     def verify_command(self, envelope: Envelope, payload: bytes) -> Identity:
         """Returns the identity of a command's caller. Ignores revocations. Raises ``AuthenticationFailed``."""
         token, given = envelope.identity or "", (envelope.signature or "").encode()
-        identity = self._verified(token)
+        identity, _ = self._verified(token)
         if envelope.signature is None:
             raise AuthenticationFailed("The command has no signature.")
         if not any(hmac.compare_digest(_signature(key, envelope, token, payload), given) for key in self._command_keys):
@@ -61,37 +60,23 @@ class IdentitySigner:
 
     def verify_call(self, token: str) -> Identity:
         """Returns the identity in the token of an internal call. Raises ``AuthenticationFailed``."""
-        identity, expires_at = self._verified_calls(token)
+        identity, expires_at = self._verified(token)
+        if expires_at is None:
+            raise AuthenticationFailed("Invalid identity token.")
         if expires_at <= time.time():
             raise AuthenticationFailed("The identity token has expired.")
         return identity
 
-    def _decode(self, token: str) -> Identity:
-        return _identity(self._claims(token, ()))
-
-    def _decode_call(self, token: str) -> tuple[Identity, float]:
-        claims = self._claims(token, ("exp",))
-        return _identity(claims), float(claims["exp"])
-
-    def _claims(self, token: str, required: Sequence[str]) -> dict[str, Any]:
-        *others, last = (self._key, *self._accepted)
-        options: Any = {"require": list(required)}
+    def _decode(self, token: str) -> tuple[Identity, float | None]:
+        """Returns the identity in a token, and when the token expires. Raises ``AuthenticationFailed``."""
         try:
-            for key in others:
-                try:
-                    return jwt.decode(token, key, algorithms=[_ALGORITHM], options=options)
-                except jwt.InvalidSignatureError:
-                    continue
-            return jwt.decode(token, last, algorithms=[_ALGORITHM], options=options)
-        except jwt.InvalidTokenError as problem:
+            for key in (self._key, *self._accepted):
+                with suppress(jwt.InvalidSignatureError):
+                    claims = jwt.decode(token, key, algorithms=[_ALGORITHM])
+                    return Identity.model_validate(claims), claims.get("exp")
+        except (jwt.InvalidTokenError, ValueError) as problem:
             raise AuthenticationFailed("Invalid identity token.") from problem
-
-
-def _identity(claims: Mapping[str, Any]) -> Identity:
-    try:
-        return Identity.model_validate(claims)
-    except ValueError as problem:
-        raise AuthenticationFailed("Invalid identity token.") from problem
+        raise AuthenticationFailed("Invalid identity token.")
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:

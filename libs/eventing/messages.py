@@ -71,13 +71,7 @@ def is_terminal(event_type: str) -> bool:
 
 def send_span(topic: str, envelope: Envelope) -> tracing.Span:
     """Starts a span for sending a message."""
-    return tracing.span(
-        f"send {topic}",
-        tracing.Kind.PRODUCER,
-        _attributes("send", topic, envelope),
-        correlation_id=envelope.correlation_id,
-        parent=envelope.traceparent,
-    )
+    return _span("send", tracing.Kind.PRODUCER, topic, envelope)
 
 
 def with_current_span(envelope: Envelope) -> Envelope:
@@ -88,17 +82,11 @@ def with_current_span(envelope: Envelope) -> Envelope:
 
 def process_span(topic: str, envelope: Envelope) -> tracing.Span:
     """Starts a span for processing a message."""
-    return tracing.span(
-        f"process {topic}",
-        tracing.Kind.CONSUMER,
-        _attributes("process", topic, envelope),
-        correlation_id=envelope.correlation_id,
-        parent=envelope.traceparent,
-    )
+    return _span("process", tracing.Kind.CONSUMER, topic, envelope)
 
 
-def _attributes(operation: str, topic: str, envelope: Envelope) -> dict[str, tracing.Value | None]:
-    return {
+def _span(operation: str, kind: tracing.Kind, topic: str, envelope: Envelope) -> tracing.Span:
+    attributes = {
         "messaging.system": "kafka",
         "messaging.operation.type": operation,
         "messaging.destination.name": topic,
@@ -108,6 +96,8 @@ def _attributes(operation: str, topic: str, envelope: Envelope) -> dict[str, tra
         "aes.correlation_id": envelope.correlation_id,
         "aes.company_id": envelope.company_id,
     }
+    name, correlation_id = f"{operation} {topic}", envelope.correlation_id
+    return tracing.span(name, kind, attributes, correlation_id=correlation_id, parent=envelope.traceparent)
 
 
 def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:

@@ -2,8 +2,15 @@
 
 from libs.outbound._addresses import AddressCheck, is_public, parse_networks, public_or_within
 from libs.outbound._fetching import FetchFailed, FetchLimits, FetchRefused, GuardedHttp
-from libs.outbound._resolver import USUAL_PORTS, AddressRefused, GuardedResolver, UnusableUrl, parse_url, system_resolve
-from libs.outbound._settings import OutboundSettings
+from libs.outbound._resolver import (
+    USUAL_PORTS,
+    AddressRefused,
+    GuardedResolver,
+    OutboundSettings,
+    UnusableUrl,
+    parse_url,
+    system_resolve,
+)
 
 __all__ = [
     "USUAL_PORTS",

@@ -1,4 +1,4 @@
-"""Resolves host names for aiohttp and rejects forbidden addresses."""
+"""Resolves host names for aiohttp and rejects forbidden addresses, with the setting that allows private networks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import unicodedata
 from collections.abc import Awaitable, Callable
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings
 from yarl import URL
 
-from libs.outbound._addresses import AddressCheck, is_literal, is_public
+from libs.outbound._addresses import AddressCheck, is_literal, is_public, parse_networks, public_or_within
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 _RESOLVE_SECONDS = 2.0
@@ -109,3 +111,25 @@ class GuardedResolver(AbstractResolver):
 
     async def close(self) -> None:
         pass
+
+
+class OutboundSettings(BaseSettings):
+    """A mixin for the settings of services that call user-supplied addresses."""
+
+    outbound_networks: str = Field(
+        "",
+        validation_alias="AES_OUTBOUND_NETWORKS",
+        description="Private networks that user-supplied URLs can point to, such as `10.20.0.0/16,fd12::/16`.",
+    )
+
+    @field_validator("outbound_networks")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        parse_networks(text)
+        return text
+
+    def allowed_addresses(self) -> AddressCheck:
+        return public_or_within(parse_networks(self.outbound_networks))
+
+    def guarded_resolver(self) -> GuardedResolver:
+        return GuardedResolver(self.allowed_addresses())

@@ -9,7 +9,7 @@ from libs.persistence._database import (
     fetch_records,
     fetch_value,
 )
-from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
+from libs.persistence._errors import is_outage, is_unreachable, retry_until_available
 from libs.persistence._leases import LeasedWork, TaskLease, renewed_leases
 from libs.persistence._liveness import Holders, Presence, ReclaimWork
 from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate, newest_revision
@@ -32,7 +32,6 @@ __all__ = [
     "fetch_page",
     "fetch_records",
     "fetch_value",
-    "is_contention",
     "is_migrated",
     "is_outage",
     "is_unreachable",

@@ -9,6 +9,7 @@ from libs.contracts.errors import validation_message
 from libs.eventing import KafkaSettings
 
 _SHORTEST_KEY: Final = 32
+_SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
 
 
 class ServiceSettings(KafkaSettings):
@@ -107,14 +108,7 @@ class ServiceSettings(KafkaSettings):
 
     def addresses(self) -> dict[str, str]:
         """Returns the base URLs of the internal APIs, by service. If a service isn't installed, its URL is empty."""
-        return {
-            "gateway": self.gateway_url,
-            "registry": self.registry_url,
-            "runtime": self.runtime_url,
-            "ingestion": self.ingestion_url,
-            "artifacts": self.artifacts_url,
-            "timeline": self.timeline_url,
-        }
+        return {name: getattr(self, f"{name}_url") for name in _SERVICES}
 
 
 def invalid_settings(settings_type: type[ServiceSettings]) -> dict[str, str]:

@@ -102,6 +102,21 @@ class BudgetUse(BaseModel):
     tokens: int = 0
 
 
+_EXAMPLE: Final[dict[str, Any]] = {
+    "id": "01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
+    "description": "All agents",
+    "period": "month",
+    "cost": "250",
+    "warning_percent": 80,
+    "used": {"cost": "200.1", "tokens": 131_000_000},
+    "exceeded": False,
+    "period_started_at": "2026-05-01T00:00:00.000000Z",
+    "renews_at": "2026-06-01T00:00:00.000000Z",
+    "created_at": "2026-05-04T08:16:20.000000Z",
+    "updated_at": "2026-05-04T08:16:20.000000Z",
+}
+
+
 class Budget(BaseModel):
     """A budget with its usage in the current period. ``renews_at`` is ``null`` if ``period`` is ``total``.
 
@@ -109,32 +124,8 @@ class Budget(BaseModel):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "the company's budget": {
-            "id": "01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
-            "description": "All agents",
-            "period": "month",
-            "cost": "250",
-            "warning_percent": 80,
-            "used": {"cost": "200.1", "tokens": 131_000_000},
-            "exceeded": False,
-            "period_started_at": "2026-05-01T00:00:00.000000Z",
-            "renews_at": "2026-06-01T00:00:00.000000Z",
-            "created_at": "2026-05-04T08:16:20.000000Z",
-            "updated_at": "2026-05-04T08:16:20.000000Z",
-        },
-        "used up": {
-            "id": "01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
-            "description": "All agents",
-            "period": "month",
-            "cost": "250",
-            "warning_percent": 80,
-            "used": {"cost": "250.0121", "tokens": 163_000_000},
-            "exceeded": True,
-            "period_started_at": "2026-05-01T00:00:00.000000Z",
-            "renews_at": "2026-06-01T00:00:00.000000Z",
-            "created_at": "2026-05-04T08:16:20.000000Z",
-            "updated_at": "2026-05-04T08:16:20.000000Z",
-        },
+        "the company's budget": _EXAMPLE,
+        "used up": {**_EXAMPLE, "used": {"cost": "250.0121", "tokens": 163_000_000}, "exceeded": True},
     }
 
     id: str

@@ -18,6 +18,20 @@ FileIds = Annotated[list[Id], Field(min_length=1, max_length=1000)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
+_NEW_FILE: Final[dict[str, Any]] = {
+    "id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
+    "name": "passenger-handbook.md",
+    "content_type": "text/markdown",
+    "size": 18423,
+    "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "status": "active",
+    "tags": [],
+    "collection_ids": [],
+    "created_at": "2026-05-04T08:14:02.114870Z",
+    "updated_at": "2026-05-04T08:14:02.114870Z",
+}
+
+
 class File(BaseModel):
     """One of the company's files. ``size`` is in bytes.
 
@@ -25,28 +39,11 @@ class File(BaseModel):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "new": {
-            "id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
-            "name": "passenger-handbook.md",
-            "content_type": "text/markdown",
-            "size": 18423,
-            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-            "status": "active",
-            "tags": [],
-            "collection_ids": [],
-            "created_at": "2026-05-04T08:14:02.114870Z",
-            "updated_at": "2026-05-04T08:14:02.114870Z",
-        },
+        "new": _NEW_FILE,
         "with a tag, in a collection": {
-            "id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
-            "name": "passenger-handbook.md",
-            "content_type": "text/markdown",
-            "size": 18423,
-            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-            "status": "active",
+            **_NEW_FILE,
             "tags": ["handbook"],
             "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"],
-            "created_at": "2026-05-04T08:14:02.114870Z",
             "updated_at": "2026-05-04T08:14:31.126107Z",
         },
     }
