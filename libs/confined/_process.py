@@ -43,7 +43,11 @@ _SINGLE_THREADED: Final = {
 
 class ConfinedProcess:
     def __init__(self, process: asyncio.subprocess.Process, folder: Path, errors: IO[bytes], limits: Limits) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
         self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
         self._folder = folder
         self._errors = errors
         self._limits = limits
@@ -148,15 +152,12 @@ class ConfinedProcess:
     async def kill(self) -> None:
         """Kills the process and its group and deletes its folder. Returns once the process has exited."""
         self._kill_group()
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.close()
+        self._stdin.close()
         if not self._receiving:
             # asyncio's own wait also waits for the pipes to close, and it misses the end of an unread pipe.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
-                    while await stdout.read(_BUFFER):
+                    while await self._stdout.read(_BUFFER):
                         pass
         await self._process.wait()
         self._errors.close()
@@ -195,18 +196,15 @@ class ConfinedProcess:
                 (self._folder / name).unlink(missing_ok=True)
 
     async def _exchange(self, head: Job, body: bytes, part_done: PartDone = no_parts) -> tuple[Job, bytes]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        if stdin.is_closing():
+        if self._stdin.is_closing():
             # In uvloop, writing to a pipe closed by `kill` raises RuntimeError.
             raise BrokenPipeError
-        stdin.writelines(_frames.pack(head, body))
-        await stdin.drain()
+        self._stdin.writelines(_frames.pack(head, body))
+        await self._stdin.drain()
         self._receiving = True
         try:
             most = self._limits.memory_bytes
-            while "part_done" in (answer := await _frames.receive(stdout, most_bytes=most))[0]:
+            while "part_done" in (answer := await _frames.receive(self._stdout, most_bytes=most))[0]:
                 part_done()
             return answer
         finally:

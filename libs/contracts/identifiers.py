@@ -9,7 +9,7 @@ from uuid_utils import uuid7
 from libs.contracts.errors import NotFound
 
 CORRELATION_ID_PATTERN: Final = r"^[A-Za-z0-9._:-]{1,128}$"
-_CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_CORRELATION_ID: Final = re.compile(CORRELATION_ID_PATTERN)
 _LONGEST_AGENT_KEY: Final = 300
 _AGENT_KEY: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _VERSION: Final = 14

@@ -11,7 +11,6 @@ from libs.contracts.errors import AuthenticationFailed, NotFound, PermissionDeni
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Envelope, Received, envelope_from_attributes
 from libs.eventing import CommandRouter, IdentitySigner, Outbox
-from libs.eventing.messages import OutboxMessage
 from libs.quotas import CompanyAmounts
 
 BEARER: Final = "Bearer "
@@ -50,7 +49,10 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
         )
         if not known:
             raise NotFound("There is no command with this ID.")
-        return _state(outcome, source)
+        if outcome is None:
+            return Response(status_code=202)
+        body = encode_event(outcome.envelope(source), outcome.payload)
+        return Response(body, media_type="application/octet-stream")
 
     @router.get("/internal/events/{event_id}/payload")
     async def payload(event_id: str, identity: Caller) -> Response:
@@ -67,13 +69,6 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
         return Response(orjson.dumps(await outbox.failures(correlation_id, limit)), media_type="application/json")
 
     return router
-
-
-def _state(outcome: OutboxMessage | None, source: str) -> Response:
-    if outcome is None:
-        return Response(status_code=202)
-    body = encode_event(outcome.envelope(source), outcome.payload)
-    return Response(body, media_type="application/octet-stream")
 
 
 def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
