@@ -2,18 +2,18 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
 import orjson
 from psycopg import AsyncCursor
-from psycopg.rows import TupleRow, class_row
+from psycopg.rows import TupleRow
 
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Draft, Event, MessageContext
 from libs.eventing._relay import Relay
-from libs.eventing.messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
+from libs.eventing.messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal, read_messages
 from libs.persistence import Connection, Database, embedded_json
 from libs.tracing import current_traceparent
 
@@ -150,15 +150,12 @@ class Outbox:
 
     async def outcome(self, command_id: str) -> OutboxMessage | None:
         """Returns the command's terminal event, or None if the command hasn't ended."""
-        async with self._database.connection() as connection:
-            cursor = connection.cursor(row_factory=class_row(OutboxMessage))
-            return await (await cursor.execute(_OUTCOME, (command_id,))).fetchone()
+        found = await read_messages(self._database, _OUTCOME, (command_id,))
+        return found[0] if found else None
 
     async def events(self, subject: str, company_id: str, *, after: int) -> list[OutboxMessage]:
         """Returns the subject's events whose sequence is above ``after``, in order."""
-        async with self._database.connection() as connection:
-            cursor = connection.cursor(row_factory=class_row(OutboxMessage))
-            return await (await cursor.execute(_EVENTS, (subject, company_id, after))).fetchall()
+        return await read_messages(self._database, _EVENTS, (subject, company_id, after))
 
     async def failures(self, correlation_id: str | None, limit: int) -> list[dict[str, Any]]:
         """Returns the events that report an internal error, with the error's cause, newest first."""
@@ -170,19 +167,19 @@ class Outbox:
         return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Insertion:
     """Messages whose insertion is pending, since a pipeline returns results later."""
 
-    def __init__(self, rows: Sequence[dict[str, Any]], inserted: AsyncCursor[TupleRow]) -> None:
-        self._rows = rows
-        self._inserted = inserted
+    rows: Sequence[dict[str, Any]]
+    inserted: AsyncCursor[TupleRow]
 
     async def messages(self) -> list[OutboxMessage]:
         """Returns the stored messages in the order of emission."""
-        rows = {row["event_id"]: row for row in self._rows}
+        rows = {row["event_id"]: row for row in self.rows}
         return [
             OutboxMessage(**{**rows[event_id], "id": row_id, "created_at": created_at, "sequence": sequence})
-            for event_id, row_id, created_at, sequence in await self._inserted.fetchall()
+            for event_id, row_id, created_at, sequence in await self.inserted.fetchall()
         ]
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
-from psycopg.rows import class_row
 from pydantic import ValidationError
 
 from libs.contracts.errors import ErrorInfo, ErrorKind
@@ -26,11 +25,12 @@ from libs.eventing.messages import (
     OUTBOX_COLUMNS,
     OutboxMessage,
     is_terminal,
+    read_messages,
     referring_if_large,
     send_span,
     with_current_span,
 )
-from libs.persistence import Database, Parameters, TaskLease, is_outage
+from libs.persistence import Database, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
 # Marking many rows costs hardly more than marking one. A lost mark only causes a second delivery.
@@ -266,7 +266,7 @@ class Relay:
     async def _send_page(self, query: str, parameters: dict[str, Any], held: _Held) -> tuple[int, bool]:
         """Sends a page of rows. Returns the number acknowledged, and whether the page was the last one."""
         held_now = {"held": list(held.subjects), "topics": list(held.topics), "rows": _ROWS}
-        page = await self._read(query, {**parameters, **held_now})
+        page = await read_messages(self._database, query, {**parameters, **held_now})
         return await self._send_in_order(page, held), len(page) < _ROWS
 
     async def _send_in_order(self, rows: Sequence[OutboxMessage], held: _Held) -> int:
@@ -313,7 +313,7 @@ class Relay:
 
         Raises ``BusUnavailable``.
         """
-        for each in [*await self._read(_BEFORE, (message.subject, message.id)), message]:
+        for each in [*await read_messages(self._database, _BEFORE, (message.subject, message.id)), message]:
             # This includes messages in flight, since the caller may have missed them.
             acknowledged = await self._send(each)
             await asyncio.wait((acknowledged,), timeout=_ACKNOWLEDGE_SECONDS)
@@ -383,11 +383,6 @@ class Relay:
                 _log.warning("outbox.not_marked", rows=len(self._acknowledged), problem=str(problem))
                 return
             self._acknowledged.difference_update(batch)
-
-    async def _read(self, query: str, parameters: Parameters) -> list[OutboxMessage]:
-        async with self._database.connection() as connection:
-            cursor = connection.cursor(row_factory=class_row(OutboxMessage))
-            return await (await cursor.execute(query, parameters)).fetchall()
 
     async def _count_refusal(self, message: OutboxMessage, reason: str) -> None:
         """Parks a message that the broker has rejected ten times. A rejection event replaces a command's outcome."""

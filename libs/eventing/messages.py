@@ -7,9 +7,12 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
+from psycopg.rows import class_row
+
 from libs import tracing
 from libs.contracts.messages import Envelope, command_models
 from libs.contracts.timestamps import format_time
+from libs.persistence import Database, Parameters
 
 # The retention period of command topics. Older commands are manual replays, whose inbox rows may be gone.
 COMMAND_LIFETIME: Final = timedelta(days=3)
@@ -61,6 +64,13 @@ class OutboxMessage:
 
 
 OUTBOX_COLUMNS: Final = ", ".join(column.name for column in fields(OutboxMessage))
+
+
+async def read_messages(database: Database, query: str, parameters: Parameters) -> list[OutboxMessage]:
+    """Returns the rows of a query for ``OUTBOX_COLUMNS``."""
+    async with database.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(OutboxMessage))
+        return await (await cursor.execute(query, parameters)).fetchall()
 
 
 @cache

@@ -10,7 +10,7 @@ from libs.contracts.errors import ErrorKind, StoreUnavailable
 from libs.contracts.messages import CommandRejected
 from libs.eventing import Outbox
 from libs.eventing._relay import _Held
-from libs.eventing.messages import OUTBOX_COLUMNS
+from libs.eventing.messages import OUTBOX_COLUMNS, read_messages
 from tests.integration.eventing.outbox.conftest import UNPUBLISHED, all_published
 from tests.support.event_owner import COMMAND, PLAIN, EventOwner
 from tests.support.metrics import metric
@@ -97,7 +97,7 @@ async def test_two_relays_send_each_subject_in_order_and_under_one_id(owner: Eve
     for number in range(40):
         await owner.commit_without_publishing(f"s{number % 4}", str(number))
     await owner.age_everything()
-    pages = [await process.relay._read(WAITING, ()) for process in (owner, other)]
+    pages = [await read_messages(process.database, WAITING, ()) for process in (owner, other)]
     await asyncio.gather(
         *(process.relay._send_in_order(page, _Held()) for process, page in zip((owner, other), pages, strict=True))
     )
