@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -212,9 +213,9 @@ class CommandRouter:
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
         with process_span(record.topic, envelope) as span:
             context = self._context(envelope, record.value)
-            measurement = metrics.CommandMeasurement(envelope.type)
+            began = perf_counter()
             outcome = await self._execute(envelope, record.value, context)
-            measurement.end(outcome)
+            metrics.command_ended(envelope.type, outcome, perf_counter() - began)
             span.set("aes.outcome", outcome)
 
     async def _execute(self, envelope: Envelope, payload: bytes, context: CommandContext) -> str:

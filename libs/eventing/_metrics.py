@@ -1,7 +1,6 @@
 """Metrics of commands, events and the outbox."""
 
 from functools import cache
-from time import perf_counter
 from typing import Final
 
 from prometheus_client import Counter, Histogram
@@ -31,17 +30,10 @@ PARKED: Final = Counter(
 )
 
 
-class CommandMeasurement:
-    """Measures how long a command takes, until ``end`` is called."""
-
-    def __init__(self, command_type: str) -> None:
-        self._type = command_type
-        self._began = perf_counter()
-
-    def end(self, outcome: str) -> None:
-        count, seconds = _command_series(self._type, outcome)
-        count.inc()
-        seconds.observe(perf_counter() - self._began)
+def command_ended(command_type: str, outcome: str, seconds: float) -> None:
+    count, duration = _command_series(command_type, outcome)
+    count.inc()
+    duration.observe(seconds)
 
 
 @cache

@@ -1,7 +1,5 @@
 """Replays dead-lettered messages to their source topics, each of them once."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -98,20 +96,12 @@ class Replay:
             ) from None
 
 
-@asynccontextmanager
-async def open_producer(
-    connection: KafkaConnection, *, transactional_id: str, client_id: str
-) -> AsyncIterator[AIOKafkaProducer]:
-    """Opens the producer of a topic's replays. Aborts the open transaction of any other replay of the topic."""
-    producer = AIOKafkaProducer(
+def replay_producer(connection: KafkaConnection, *, transactional_id: str, client_id: str) -> AIOKafkaProducer:
+    """Returns the producer of a topic's replays. When started, it aborts any other replay's open transaction."""
+    return AIOKafkaProducer(
         **connection.options(),
         client_id=client_id,
         transactional_id=transactional_id,
         max_batch_size=MAX_MESSAGE_BYTES,
         max_request_size=MAX_MESSAGE_BYTES,
     )
-    await producer.start()
-    try:
-        yield producer
-    finally:
-        await producer.stop()

@@ -16,7 +16,7 @@ from libs.contracts.topics import MAX_MESSAGE_BYTES, TopicKind, dead_letter_name
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing.administration import kafka_admin_and_consumer
 from libs.eventing.dead_letters._letter import REPLAY_GROUP, DeadLetter, DeadLetterTopic, ReplayOffsets
-from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, open_producer
+from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, replay_producer
 from libs.retry import RetryPolicy
 
 _SECONDS: Final = 30.0
@@ -140,7 +140,7 @@ class DeadLetterSession:
     async def replaying(self, topic: DeadLetterTopic) -> AsyncIterator[Replay]:
         """Opens a replay of several messages of a topic. Raises ``NotFound`` if the topic was never created."""
         name = f"{self.prefix}{REPLAY_GROUP}-{topic.name}"
-        async with open_producer(self._connection, transactional_id=name, client_id=self._client_id) as producer:
+        async with replay_producer(self._connection, transactional_id=name, client_id=self._client_id) as producer:
             yield Replay(self, producer, topic, await self.content(topic))
 
     def partition(self, topic: str, partition: int = 0) -> TopicPartition:
