@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from libs.contracts.errors import NotFound
-from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
 from libs.contracts.resources import messages as api
@@ -126,13 +125,6 @@ class SessionWriter(Protocol):
 
     async def remove(self, *session_ids: str) -> None:
         """Deletes the sessions with all their data. Tombstones prevent reuse of their IDs."""
-
-
-def valid_id(name: str, identifier: str) -> str:
-    """Returns the ID. Raises NotFound if it's malformed."""
-    if not is_id(identifier):
-        raise NotFound(f"There is no {name} with this ID.")
-    return identifier
 
 
 def require(name: str, found: T | None) -> T:

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources import actions
 from libs.contracts.resources.actions import ResolveActionAccepted
 from libs.contracts.resources.turns import TurnActionResolved
 from libs.eventing import Transaction
-from services.runtime.domain.sessions import LockedSession, readable, valid_id, writable
+from services.runtime.domain.sessions import LockedSession, readable, writable
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import LockedTurn
 from services.runtime.domain.waits import Answer, LockedWait, WaitKind, WaitWriter, require_open
@@ -31,14 +32,14 @@ class ResolveWait:
     async def __call__(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
         """Resolves the wait. Repeating an answer has no effect. Raises Conflict for a different or late answer."""
         writer, waits = self.open_writer(transaction), self.open_waits(transaction)
-        locked = await writer.lock(valid_id("session", command.session_id))
+        locked = await writer.lock(id_of(command.session_id, "session"))
         if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
             raise Conflict("The session was deleted.")
         session = readable(locked, context.identity)
-        turn = await writer.turn(valid_id("turn", command.turn_id))
+        turn = await writer.turn(id_of(command.turn_id, "turn"))
         if turn is None or turn.session_id != session.id:
             raise NotFound("There is no turn with this ID.")
-        wait = await waits.find(turn.id, valid_id("action", command.action_id))
+        wait = await waits.find(turn.id, id_of(command.action_id, "action"))
         if wait is None:
             raise NotFound("There is no action with this ID.")
         kind = KINDS[wait.kind]

@@ -2,13 +2,14 @@
 
 from fastapi import APIRouter, FastAPI
 
+from libs.contracts.identifiers import id_of
 from libs.contracts.resources import sessions
 from libs.contracts.resources.messages import MessagePage
 from libs.contracts.resources.sessions import Session, SessionPage
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.runtime.domain.ports import SessionReads
-from services.runtime.domain.sessions import require, valid_id
+from services.runtime.domain.sessions import require
 from services.runtime.use_cases.sessions.change import ChangeSession
 from services.runtime.use_cases.sessions.create import CreateSession
 from services.runtime.use_cases.sessions.delete import DeleteSession
@@ -40,7 +41,7 @@ def _reads(reads: SessionReads) -> APIRouter:
 
     @router.get("/{session_id}")
     async def get_session(session_id: str, who: Caller) -> Session:
-        return require("session", await reads.session(valid_id("session", session_id), who))
+        return require("session", await reads.session(id_of(session_id, "session"), who))
 
     @router.get("/{session_id}/messages")
     async def list_messages(
@@ -51,7 +52,7 @@ def _reads(reads: SessionReads) -> APIRouter:
         turn_id: str | None = None,
         cursor: Cursor = None,
     ) -> MessagePage:
-        session_id = valid_id("session", session_id)
+        session_id = id_of(session_id, "session")
         page = await reads.messages(session_id, who, limit=limit, offset=offset, turn_id=turn_id, cursor=cursor)
         return require("session", page)
 

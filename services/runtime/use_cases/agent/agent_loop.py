@@ -64,8 +64,9 @@ class AgentRunner:
         found, context = await self._retrieve(task), await self._context.build(task)
         chunks = (*context.chunks, *found.chunks)
         progress = TurnProgress(context.messages)
-        for output, _ in rounds(journal.steps):
-            progress.add_output(output)
+        for step in journal.steps:
+            if isinstance(step.content, ModelOutput):
+                progress.add_output(step.content)
         while True:
             request = replace(self._request(task, progress.messages), chunks=chunks)
             # No tools were offered, so ignore any calls that the model makes.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from libs.contracts.errors import Conflict, NotFound
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources import sessions
@@ -15,7 +16,6 @@ from services.runtime.domain.sessions import (
     LockedSession,
     SessionWriter,
     readable,
-    valid_id,
     writable,
 )
 from services.runtime.use_cases.sessions import OpenWriter
@@ -28,7 +28,7 @@ class ChangeSession:
     async def fork(self, transaction: Transaction, command: sessions.ForkSession, context: CommandContext) -> None:
         """Creates a session with the agent and history of a session that the caller can read."""
         writer = self.open_writer(transaction)
-        source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
+        source = readable(await writer.find(id_of(command.source_session_id, "session")), context.identity)
         if not source.active:
             raise NotFound("There is no session with this ID.")
         fork = Fork(
@@ -79,7 +79,7 @@ class ChangeSession:
 
 
 async def _lock(writer: SessionWriter, session_id: str, caller: Identity) -> LockedSession:
-    session = writable(await writer.lock(valid_id("session", session_id)), caller)
+    session = writable(await writer.lock(id_of(session_id, "session")), caller)
     if not session.active:
         raise Conflict("The session is being deleted.")
     return session
@@ -101,7 +101,7 @@ async def _last_turn(writer: SessionWriter, session_id: str, command: sessions.F
 
 
 async def _point(writer: SessionWriter, session_id: str, turn_id: str) -> ForkPoint:
-    point = await writer.fork_point(session_id, valid_id("turn", turn_id))
+    point = await writer.fork_point(session_id, id_of(turn_id, "turn"))
     if point is None:
         raise NotFound("There is no turn with this ID.")
     return point

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import NotFound
+from libs.contracts.identifiers import id_of
 from libs.contracts.messages import CommandContext, MessageContext
 from libs.contracts.resources import sessions
 from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Transaction
-from services.runtime.domain.sessions import SessionWriter, valid_id, writable
+from services.runtime.domain.sessions import SessionWriter, writable
 from services.runtime.use_cases.sessions import Begin, OpenWriter
 
 
@@ -23,7 +24,7 @@ class DeleteSession:
 
     async def delete(self, transaction: Transaction, command: sessions.DeleteSession, context: CommandContext) -> None:
         writer = self.open_writer(transaction)
-        session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
+        session = writable(await writer.lock(id_of(command.session_id, "session")), context.identity)
         if not session.active:
             raise NotFound("There is no session with this ID.")
         live = await writer.live_turns(session.id)
