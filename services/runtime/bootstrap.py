@@ -72,7 +72,7 @@ from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.budgets import Budgets
 from services.runtime.use_cases.cancel_turn import CancelTurn
-from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.commits import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler

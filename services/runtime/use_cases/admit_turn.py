@@ -18,7 +18,7 @@ from services.runtime.domain.conversation import ArtifactPart, ImagePart, Messag
 from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
 from services.runtime.domain.turns import ClaimedTurn, Submission
-from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit
+from services.runtime.use_cases.engine.commits import ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0

@@ -19,8 +19,14 @@ from services.runtime.domain.models import AnswerRefused, NoPrices, Prices, Pric
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, crashed, failed
-from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
-from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
+from services.runtime.use_cases.engine.commits import (
+    ClaimFuture,
+    DatabaseJournal,
+    DeltaStream,
+    GroupCommit,
+    TurnWatch,
+    until_available,
+)
 
 _log = structlog.get_logger("runtime.turns")
 _IMAGE_CHARACTERS = 200

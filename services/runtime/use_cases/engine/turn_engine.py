@@ -16,8 +16,13 @@ from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, crashed
-from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit, until_available
-from services.runtime.use_cases.engine.turn_journal import TurnWatch
+from services.runtime.use_cases.engine.commits import (
+    STORE_RETRIES,
+    ClaimFuture,
+    GroupCommit,
+    TurnWatch,
+    until_available,
+)
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
 _log = structlog.get_logger("runtime.turns")

@@ -6,7 +6,7 @@ from libs.contracts.messages import CommandContext
 from libs.contracts.resources import sessions
 from services.runtime.domain.beginnings import NewSession, new_session
 from services.runtime.domain.sessions import SessionCreation, SessionCreations
-from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.commits import GroupCommit
 
 
 class CreateSession:
