@@ -67,7 +67,7 @@ from services.runtime.use_cases.admit_turn import AdmitTurn
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
-from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
+from services.runtime.use_cases.agent.schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.budgets import Budgets
