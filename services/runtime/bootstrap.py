@@ -29,18 +29,16 @@ from services.runtime.adapters.observed import (
     observed,
 )
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
-from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
+from services.runtime.adapters.postgres.budgets import PostgresBudgetReads
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.prices import PostgresPrices
-from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
-from services.runtime.adapters.postgres.session_creations import PostgresSessionCreations
+from services.runtime.adapters.postgres.retention import PostgresRetentionReads
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
 from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
-from services.runtime.adapters.postgres.waits import PostgresWaits
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
@@ -70,21 +68,16 @@ from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifa
 from services.runtime.use_cases.agent.schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
-from services.runtime.use_cases.budgets import Budgets
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.engine.commits import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
 from services.runtime.use_cases.read_turn_stream import ReadTurnStream
-from services.runtime.use_cases.resolve_wait import ResolveDueWaits, ResolveWait
-from services.runtime.use_cases.retention import SessionRetention
+from services.runtime.use_cases.resolve_wait import ResolveWait
+from services.runtime.use_cases.retention import ExpireSessions, RemoveOldSessions, SessionRetention
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
-from services.runtime.use_cases.sessions import OpenWriter
-from services.runtime.use_cases.sessions.change import ChangeSession
-from services.runtime.use_cases.sessions.create import CreateSession
-from services.runtime.use_cases.sessions.delete import DeleteSession
-from services.runtime.use_cases.sessions.expire import ExpireSessions, RemoveOldSessions
+from services.runtime.use_cases.sessions import OpenWriter, Sessions
 from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 
 _log = structlog.get_logger("runtime")
@@ -108,11 +101,9 @@ class Handlers:
     """The use cases that handle commands."""
 
     admit: AdmitTurn
-    create: CreateSession
-    change: ChangeSession
     cancel: CancelTurn
     resolve: ResolveWait
-    deletion: DeleteSession
+    sessions: Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,29 +158,28 @@ def build_worker(
     reclaimer = PostgresLeaseReclaimer(
         database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline
     )
-    begin = outbox.transaction
-    # The lambda is bound late, because the reconciler that it wakes doesn't exist yet.
-    resolve_due = ResolveDueWaits(begin, open_writer, PostgresWaits, lambda: reconcile_soon())
-    deletion = DeleteSession(begin, open_writer, lambda: reconcile_soon())
+
+    def reconcile_soon() -> None:
+        reconciler.wake_after(*_RECONCILE_AFTER)
+
+    resolve = ResolveWait(outbox, open_writer, reconcile_soon)
+    sessions = Sessions(outbox, amounts, open_writer, engine.prime_cache, reconcile_soon)
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    reconciler = TurnReconciler(engine, reclaimer, deletion.finish, resolve_due, metrics, rules)
+    reconciler = TurnReconciler(engine, reclaimer, sessions.finish_deletion, resolve.due, metrics, rules)
     engine.on_release = reconciler.wake
     engine.on_room = reconciler.wake_soon
     presence.on_change(reconciler.wake)
-    reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
     lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
     handlers = Handlers(
         admit=AdmitTurn(admissions, _admission_policy(settings, models), engine, artifacts, addresses),
-        create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.prime_cache),
-        change=ChangeSession(open_writer),
         cancel=CancelTurn(open_writer, reconcile_soon),
-        resolve=ResolveWait(open_writer, PostgresWaits, reconcile_soon),
-        deletion=deletion,
+        resolve=resolve,
+        sessions=sessions,
     )
     keeper = LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE)
     retention_days = settings.session_retention_days or None
-    retention = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), retention_days)
+    retention = SessionRetention(PostgresRetentionReads(database), retention_days)
     return Worker(worker_id, engine, reconciler, lease, keeper, handlers, retention, open_writer, prices, amounts)
 
 
@@ -255,23 +245,22 @@ def serve_resources(
 ) -> None:
     reads, handlers = PostgresSessionReads(database), worker.handlers
     commands.lookups.append(reads.knows_command)
-    streams = ReadTurnStream(PostgresWatchedTurns(database, outbox, source=source), source, worker.engine.watch)
-    serve_sessions(commands, http, handlers.create, handlers.change, handlers.deletion, reads)
+    streams = ReadTurnStream(PostgresWatchedTurns(database), outbox, source, worker.engine.watch)
+    serve_sessions(commands, http, handlers.sessions, reads)
     serve_turns(commands, http, handlers.admit, handlers.cancel, reads, streams)
     serve_actions(commands, http, handlers.resolve, reads)
-    serve_budgets(commands, http, Budgets(PostgresBudgetWriter), PostgresBudgetReads(database))
+    serve_budgets(commands, http, PostgresBudgetReads(database))
     serve_retention(commands, http, worker.retention)
 
 
 def _run_in_background(service: Service, worker: Worker) -> None:
-    begin, open_writer = service.outbox.transaction, worker.open_writer
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
     service.on_start(worker.prices.begin)
     service.background("runtime.prices", worker.prices.run)
     service.count_amounts(worker.amounts)
     on_removed = partial(service.retention.count_removed, "sessions")
-    expire_sessions = ExpireSessions(begin, open_writer, on_removed)
+    expire_sessions = ExpireSessions(service.outbox, worker.open_writer, on_removed)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    remove = RemoveOldSessions(begin, open_writer, worker.retention, on_removed=on_removed)
+    remove = RemoveOldSessions(service.outbox, worker.retention, on_removed=on_removed)
     service.background("runtime.retention", lambda: keep_retention(remove))

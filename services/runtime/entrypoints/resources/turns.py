@@ -12,7 +12,7 @@ from libs.contracts.resources.turns import ExecuteTurn, Turn, TurnPage, TurnStat
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Limit
 from libs.service_defaults.internal_routes import encode_events
-from services.runtime.domain.ports import SessionReads
+from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.domain.sessions import require
 from services.runtime.use_cases.admit_turn import AdmitTurn
 from services.runtime.use_cases.cancel_turn import CancelTurn
@@ -26,7 +26,7 @@ def serve_turns(
     http: FastAPI,
     admit: AdmitTurn,
     cancel: CancelTurn,
-    reads: SessionReads,
+    reads: PostgresSessionReads,
     streams: ReadTurnStream,
 ) -> None:
     commands.handle_raw(ExecuteTurn, admit)
@@ -35,7 +35,7 @@ def serve_turns(
     http.include_router(_streams(streams))
 
 
-def _reads(reads: SessionReads) -> APIRouter:
+def _reads(reads: PostgresSessionReads) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.get("/turns")
