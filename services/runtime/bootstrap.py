@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandRouter, EntityTable, Outbox
+from libs.outbound import GuardedResolver
 from libs.persistence import Database, Presence
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
@@ -51,8 +52,7 @@ from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
-from services.runtime.domain.options import OptionCheck
-from services.runtime.domain.ports import DeltaSink, ImageAddresses
+from services.runtime.domain.ports import DeltaSink
 from services.runtime.entrypoints.maintenance import keep_retention
 from services.runtime.entrypoints.resources.actions import serve_actions
 from services.runtime.entrypoints.resources.budgets import serve_budgets
@@ -72,7 +72,7 @@ from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.engine.commits import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
-from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
+from services.runtime.use_cases.engine.turn_reconciler import TurnReconciler
 from services.runtime.use_cases.read_turn_stream import ReadTurnStream
 from services.runtime.use_cases.resolve_wait import ResolveWait
 from services.runtime.use_cases.retention import ExpireSessions, RemoveOldSessions, SessionRetention
@@ -97,25 +97,18 @@ _EXPIRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Handlers:
-    """The use cases that handle commands."""
-
-    admit: AdmitTurn
-    cancel: CancelTurn
-    resolve: ResolveWait
-    sessions: Sessions
-
-
-@dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker's turn engine with its handlers and background tasks."""
+    """A worker's turn engine with the use cases that handle commands, and background tasks."""
 
     id: str
     engine: TurnEngine
     reconciler: TurnReconciler
     lease: PostgresWorkerLease
     lease_keeper: LeaseKeeper
-    handlers: Handlers
+    admit: AdmitTurn
+    cancel: CancelTurn
+    resolve: ResolveWait
+    sessions: Sessions
     retention: SessionRetention
     open_writer: OpenWriter
     prices: PostgresPrices
@@ -140,20 +133,21 @@ def build_worker(
     deltas: DeltaSink,
     *,
     artifacts: SessionArtifacts | None = None,
-    addresses: ImageAddresses | None = None,
+    addresses: GuardedResolver | None = None,
 ) -> Worker:
     worker_id, deadline, lease_time = new_id(), settings.turn_deadline_seconds, settings.lease_seconds
-    conversations = PostgresConversations(database)
-    cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
-    steps = GroupCommit(PostgresSteps(outbox).record_steps, lambda step: step.turn.message_context.company_id)
-    metrics = PrometheusMetrics()
-    prices = PostgresPrices(database)
+    lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
+    interval, attempts = settings.watch_interval_seconds, settings.turn_attempts
+    metrics, prices = PrometheusMetrics(), PostgresPrices(database)
     amounts = CompanyAmounts(database, settings.limits_of_companies(), [SESSIONS])
     open_writer = partial(PostgresSessionWriter, prices=prices, amounts=amounts)
     outcomes = PostgresTurnOutcomes(
         outbox, prices, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
     )
-    run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices, settings.turn_attempts)
+    conversations = PostgresConversations(database)
+    cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
+    steps = GroupCommit(PostgresSteps(outbox).record_steps, lambda step: step.turn.message_context.company_id)
+    run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices, attempts)
     engine = TurnEngine(run_turn, cache, outcomes, metrics, capacity=settings.max_running_turns)
     reclaimer = PostgresLeaseReclaimer(
         database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline
@@ -163,29 +157,30 @@ def build_worker(
         reconciler.wake_after(*_RECONCILE_AFTER)
 
     resolve = ResolveWait(outbox, open_writer, reconcile_soon)
-    sessions = Sessions(outbox, amounts, open_writer, engine.prime_cache, reconcile_soon)
-    rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    reconciler = TurnReconciler(engine, reclaimer, sessions.finish_deletion, resolve.due, metrics, rules)
+    sessions = Sessions(outbox, amounts, open_writer, cache.prime, reconcile_soon)
+    reconciler = TurnReconciler(
+        engine, reclaimer, sessions.finish_deletion, resolve.due, metrics, interval=interval, attempts=attempts
+    )
     engine.on_release = reconciler.wake
     engine.on_room = reconciler.wake_soon
     presence.on_change(reconciler.wake)
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
-    lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
-    handlers = Handlers(
-        admit=AdmitTurn(admissions, _admission_policy(settings, models), engine, artifacts, addresses),
+    policy = AdmissionPolicy(Backlog(settings.max_turns_per_session, settings.max_turns_per_company), models)
+    return Worker(
+        id=worker_id,
+        engine=engine,
+        reconciler=reconciler,
+        lease=lease,
+        lease_keeper=LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE),
+        admit=AdmitTurn(admissions, policy, engine, artifacts, addresses),
         cancel=CancelTurn(open_writer, reconcile_soon),
         resolve=resolve,
         sessions=sessions,
+        retention=SessionRetention(PostgresRetentionReads(database), settings.session_retention_days or None),
+        open_writer=open_writer,
+        prices=prices,
+        amounts=amounts,
     )
-    keeper = LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE)
-    retention_days = settings.session_retention_days or None
-    retention = SessionRetention(PostgresRetentionReads(database), retention_days)
-    return Worker(worker_id, engine, reconciler, lease, keeper, handlers, retention, open_writer, prices, amounts)
-
-
-def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> AdmissionPolicy:
-    backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
-    return AdmissionPolicy(backlog, models.require_vision, OptionCheck(models))
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
@@ -243,12 +238,12 @@ def build(settings: RuntimeSettings) -> Service:
 def serve_resources(
     commands: CommandRouter, http: FastAPI, worker: Worker, database: Database, outbox: Outbox, *, source: str
 ) -> None:
-    reads, handlers = PostgresSessionReads(database), worker.handlers
+    reads = PostgresSessionReads(database)
     commands.lookups.append(reads.knows_command)
     streams = ReadTurnStream(PostgresWatchedTurns(database), outbox, source, worker.engine.watch)
-    serve_sessions(commands, http, handlers.sessions, reads)
-    serve_turns(commands, http, handlers.admit, handlers.cancel, reads, streams)
-    serve_actions(commands, http, handlers.resolve, reads)
+    serve_sessions(commands, http, worker.sessions, reads)
+    serve_turns(commands, http, worker.admit, worker.cancel, reads, streams)
+    serve_actions(commands, http, worker.resolve, reads)
     serve_budgets(commands, http, PostgresBudgetReads(database))
     serve_retention(commands, http, worker.retention)
 

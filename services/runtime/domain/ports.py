@@ -37,13 +37,6 @@ class AdmissionBatch(Protocol):
         """Writes the decisions with their events. Returns the turns that this worker has claimed."""
 
 
-class ImageAddresses(Protocol):
-    """The rules for image URLs that models may receive."""
-
-    async def refusal(self, address: str, /) -> str | None:
-        """Returns the reason why models may not receive this URL, or None if they may."""
-
-
 class TurnAdmissions(Protocol):
     def open(self, submissions: Sequence[Submission]) -> AbstractAsyncContextManager[AdmissionBatch]:
         """Opens a transaction that locks the submissions' sessions, and commits it when the block ends."""

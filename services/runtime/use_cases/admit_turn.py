@@ -11,12 +11,13 @@ from libs.contracts.messages import CommandContext
 from libs.contracts.resources.messages import FileBlock, ImageBlock, ImageUrlBlock, TextBlock
 from libs.contracts.resources.turns import ExecuteTurn
 from libs.eventing import AlreadyProcessed
+from libs.outbound import GuardedResolver
 from services.runtime.domain.admission import AdmissionPolicy, Decision, Duplicate, Refused
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.beginnings import history_of, new_session
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Message, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
-from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
+from services.runtime.domain.ports import TurnAdmissions
 from services.runtime.domain.turns import ClaimedTurn, Submission
 from services.runtime.use_cases.engine.commits import ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
@@ -36,7 +37,7 @@ class AdmitTurn:
         policy: AdmissionPolicy,
         engine: TurnEngine,
         artifacts: SessionArtifacts | None = None,
-        addresses: ImageAddresses | None = None,
+        addresses: GuardedResolver | None = None,
     ) -> None:
         self._admissions = admissions
         self._policy = policy
@@ -87,7 +88,7 @@ class AdmitTurn:
                 decisions = self._policy.decide(submissions, batch.view, self._engine.slots())
                 claimed = await batch.write(decisions)
                 for session in batch.begun:
-                    self._engine.prime_cache(session)
+                    self._engine.conversations.prime(session)
                 # Started while the batch commits: until then, the turns may call models but not write.
                 questions = {submission.turn_id: submission.question for submission in submissions}
                 for turn in claimed:
@@ -98,7 +99,7 @@ class AdmitTurn:
                 self._engine.stop(turn.id)
             for submission in submissions:
                 if submission.begins is not None:
-                    self._engine.forget(submission.begins)
+                    self._engine.conversations.forget(submission.session_id)
             raise
         claim.settle(committed=True)
         return decisions

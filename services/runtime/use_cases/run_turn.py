@@ -210,7 +210,7 @@ class RunTurn:
         seconds = round(turn.worked + monotonic() - began, 3)
         sequence = None if question is None else journal.sequence
         outcome = _completed(turn, context, ended, seconds, self.prices.table, sequence)
-        return replace(outcome, calls_made=calls_made(journal.recorded)) if journal.recorded else outcome
+        return replace(outcome, calls_made=calls_made(journal.steps)) if journal.steps else outcome
 
 
 def _unrecorded(error: ServiceError) -> WireUsage | None:

@@ -30,6 +30,7 @@ from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.sessions import SessionCreation
 from services.runtime.domain.turns import Submission
 from services.runtime.use_cases import sessions
+from tests.support.runtime_nodes import ObedientModel
 from tests.support.runtime_turns import submission
 
 
@@ -50,7 +51,7 @@ def decided(
     batch: Sequence[Submission], view: AdmissionView, *, free: int = 10, per_session: int = 2, per_company: int = 3
 ) -> list[Decision]:
     backlog = Backlog(per_session, per_company)
-    policy = AdmissionPolicy(backlog, lambda _model: None, lambda _options, _agent: None)
+    policy = AdmissionPolicy(backlog, ObedientModel())
     return policy.decide(batch, view, WorkerSlots(free))
 
 

@@ -33,6 +33,7 @@ from services.runtime.domain.models import VisionNotSupported
 from services.runtime.domain.turns import ClaimedTurn, Submission
 from services.runtime.use_cases.admit_turn import AdmitTurn
 from tests.support.artifact_fakes import FakeArtifacts
+from tests.support.runtime_nodes import ObedientModel
 
 SESSION = new_id()
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset())
@@ -67,13 +68,9 @@ class BusyEngine:
 
 
 class Accepting:
-    def __init__(self, artifacts: FakeArtifacts | None, *, sees: bool = True, model: str = "blind:model") -> None:
-        def check_vision(model: str) -> None:
-            if not sees:
-                raise VisionNotSupported(f"{model} takes text only")
-
+    def __init__(self, artifacts: FakeArtifacts | None, *, model: str = "test:model") -> None:
         self.admissions = MemoryAdmissions(model)
-        policy = AdmissionPolicy(Backlog(), check_vision, lambda _options, _agent: None)
+        policy = AdmissionPolicy(Backlog(), ObedientModel())
         addresses = GuardedResolver(resolve=_resolve)
         self._admit = AdmitTurn(self.admissions, policy, BusyEngine(), artifacts, addresses)  # type: ignore[arg-type]
 
@@ -163,9 +160,9 @@ async def test_artifacts_of_other_sessions_or_users_are_not_found(artifacts: Fak
 async def test_an_image_needs_a_model_that_sees(artifacts: FakeArtifacts) -> None:
     picture = artifacts.put("photo.png", b"png", session_id=SESSION)
     for block in (file(picture.artifact_id), image(artifacts.url(picture))):
-        assert isinstance(await Accepting(artifacts, sees=False).refusal(block), VisionNotSupported)
+        assert isinstance(await Accepting(artifacts, model="blind:model").refusal(block), VisionNotSupported)
     document = artifacts.put("a.txt", "text", session_id=SESSION)
-    assert await Accepting(artifacts, sees=False).accept(file(document.artifact_id)) is None
+    assert await Accepting(artifacts, model="blind:model").accept(file(document.artifact_id)) is None
 
 
 async def test_an_image_block_names_an_image(artifacts: FakeArtifacts) -> None:

@@ -276,11 +276,10 @@ class DatabaseJournal:
         watch: TurnWatch,
         allowed_calls: Mapping[str, str],
     ) -> None:
-        self.steps = steps
+        self.steps = list(steps)
         self.allowed_calls = allowed_calls
         self.after_wait = turn.after_wait
         self.sequence = turn.sequence
-        self.recorded: list[Step] = list(steps)
         self._turn = turn
         self._commits = commits
         self._deltas = deltas
@@ -299,7 +298,7 @@ class DatabaseJournal:
         if not await until_available(lambda: self._commits.submit(record)):
             raise TurnLost(self._turn.id)
         self.sequence += len(record.events)
-        self.recorded.append(step)
+        self.steps.append(step)
 
     def output_text(self, piece: str, step: int) -> None:
         self._deltas.add(piece, step, self.sequence)
