@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import count
 from statistics import median
 from typing import Any, Final
@@ -38,14 +37,10 @@ from deploy.local.errors import StackError
 from deploy.local.home import Home
 from libs.eventing import Outbox, Retention
 from libs.persistence import Database
-from libs.quotas import CompanyAmounts, CompanyLimits
 from services.runtime.adapters.postgres.expiry import EXPIRIES
-from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
-from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
+from services.runtime.adapters.postgres.retention import PostgresRetentionReads
 from services.runtime.bootstrap import ENTITIES
-from services.runtime.domain.models import NoPrices
-from services.runtime.use_cases.retention import SessionRetention
-from services.runtime.use_cases.sessions.expire import RemoveOldSessions
+from services.runtime.use_cases.retention import RemoveOldSessions, SessionRetention
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 
 GOAL: Final = 1.1
@@ -98,10 +93,8 @@ class Purges:
     async def _remove_sessions(self, database: Database) -> float:
         """Removes expired sessions. Returns a batch's median time in milliseconds."""
         removed: list[int] = []
-        amounts = CompanyAmounts(database, CompanyLimits({}, {}), ["sessions"])
-        writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=amounts)
-        retention = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), _KEPT_DAYS)
-        remove = RemoveOldSessions(Outbox(database).transaction, writer, retention, on_removed=removed.append)
+        retention = SessionRetention(PostgresRetentionReads(database), _KEPT_DAYS)
+        remove = RemoveOldSessions(Outbox(database), retention, on_removed=removed.append)
         times, has_more = [], True
         while has_more:
             before, began = sum(removed), time.perf_counter()

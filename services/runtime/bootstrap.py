@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandRouter, EntityTable, Outbox
+from libs.outbound import GuardedResolver
 from libs.persistence import Database, Presence
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
@@ -29,18 +30,16 @@ from services.runtime.adapters.observed import (
     observed,
 )
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
-from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
+from services.runtime.adapters.postgres.budgets import PostgresBudgetReads
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.prices import PostgresPrices
-from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
-from services.runtime.adapters.postgres.session_creations import PostgresSessionCreations
+from services.runtime.adapters.postgres.retention import PostgresRetentionReads
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
 from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
-from services.runtime.adapters.postgres.waits import PostgresWaits
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
@@ -53,8 +52,7 @@ from services.runtime.domain.admission import AdmissionPolicy, Backlog
 from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
-from services.runtime.domain.options import OptionCheck
-from services.runtime.domain.ports import DeltaSink, ImageAddresses
+from services.runtime.domain.ports import DeltaSink
 from services.runtime.entrypoints.maintenance import keep_retention
 from services.runtime.entrypoints.resources.actions import serve_actions
 from services.runtime.entrypoints.resources.budgets import serve_budgets
@@ -67,24 +65,19 @@ from services.runtime.use_cases.admit_turn import AdmitTurn
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
-from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
+from services.runtime.use_cases.agent.schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
-from services.runtime.use_cases.budgets import Budgets
 from services.runtime.use_cases.cancel_turn import CancelTurn
-from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine.commits import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
-from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
+from services.runtime.use_cases.engine.turn_reconciler import TurnReconciler
 from services.runtime.use_cases.read_turn_stream import ReadTurnStream
-from services.runtime.use_cases.resolve_wait import ResolveDueWaits, ResolveWait
-from services.runtime.use_cases.retention import SessionRetention
+from services.runtime.use_cases.resolve_wait import ResolveWait
+from services.runtime.use_cases.retention import ExpireSessions, RemoveOldSessions, SessionRetention
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
-from services.runtime.use_cases.sessions import OpenWriter
-from services.runtime.use_cases.sessions.change import ChangeSession
-from services.runtime.use_cases.sessions.create import CreateSession
-from services.runtime.use_cases.sessions.delete import DeleteSession
-from services.runtime.use_cases.sessions.expire import ExpireSessions, RemoveOldSessions
+from services.runtime.use_cases.sessions import OpenWriter, Sessions
 from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 
 _log = structlog.get_logger("runtime")
@@ -104,27 +97,18 @@ _EXPIRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Handlers:
-    """The use cases that handle commands."""
-
-    admit: AdmitTurn
-    create: CreateSession
-    change: ChangeSession
-    cancel: CancelTurn
-    resolve: ResolveWait
-    deletion: DeleteSession
-
-
-@dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker's turn engine with its handlers and background tasks."""
+    """A worker's turn engine with the use cases that handle commands, and background tasks."""
 
     id: str
     engine: TurnEngine
     reconciler: TurnReconciler
     lease: PostgresWorkerLease
     lease_keeper: LeaseKeeper
-    handlers: Handlers
+    admit: AdmitTurn
+    cancel: CancelTurn
+    resolve: ResolveWait
+    sessions: Sessions
     retention: SessionRetention
     open_writer: OpenWriter
     prices: PostgresPrices
@@ -149,53 +133,54 @@ def build_worker(
     deltas: DeltaSink,
     *,
     artifacts: SessionArtifacts | None = None,
-    addresses: ImageAddresses | None = None,
+    addresses: GuardedResolver | None = None,
 ) -> Worker:
     worker_id, deadline, lease_time = new_id(), settings.turn_deadline_seconds, settings.lease_seconds
-    conversations = PostgresConversations(database)
-    cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
-    steps = GroupCommit(PostgresSteps(outbox).record_steps, lambda step: step.turn.message_context.company_id)
-    metrics = PrometheusMetrics()
-    prices = PostgresPrices(database)
+    lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
+    interval, attempts = settings.watch_interval_seconds, settings.turn_attempts
+    metrics, prices = PrometheusMetrics(), PostgresPrices(database)
     amounts = CompanyAmounts(database, settings.limits_of_companies(), [SESSIONS])
     open_writer = partial(PostgresSessionWriter, prices=prices, amounts=amounts)
     outcomes = PostgresTurnOutcomes(
         outbox, prices, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
     )
-    run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices, settings.turn_attempts)
+    conversations = PostgresConversations(database)
+    cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
+    steps = GroupCommit(PostgresSteps(outbox).record_steps, lambda step: step.turn.message_context.company_id)
+    run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices, attempts)
     engine = TurnEngine(run_turn, cache, outcomes, metrics, capacity=settings.max_running_turns)
     reclaimer = PostgresLeaseReclaimer(
         database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline
     )
-    begin = outbox.transaction
-    # The lambda is bound late, because the reconciler that it wakes doesn't exist yet.
-    resolve_due = ResolveDueWaits(begin, open_writer, PostgresWaits, lambda: reconcile_soon())
-    deletion = DeleteSession(begin, open_writer, lambda: reconcile_soon())
-    rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    reconciler = TurnReconciler(engine, reclaimer, deletion.finish, resolve_due, metrics, rules)
+
+    def reconcile_soon() -> None:
+        reconciler.wake_after(*_RECONCILE_AFTER)
+
+    resolve = ResolveWait(outbox, open_writer, reconcile_soon)
+    sessions = Sessions(outbox, amounts, open_writer, cache.prime, reconcile_soon)
+    reconciler = TurnReconciler(
+        engine, reclaimer, sessions.finish_deletion, resolve.due, metrics, interval=interval, attempts=attempts
+    )
     engine.on_release = reconciler.wake
     engine.on_room = reconciler.wake_soon
     presence.on_change(reconciler.wake)
-    reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
-    lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
-    handlers = Handlers(
-        admit=AdmitTurn(admissions, _admission_policy(settings, models), engine, artifacts, addresses),
-        create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.prime_cache),
-        change=ChangeSession(open_writer),
+    policy = AdmissionPolicy(Backlog(settings.max_turns_per_session, settings.max_turns_per_company), models)
+    return Worker(
+        id=worker_id,
+        engine=engine,
+        reconciler=reconciler,
+        lease=lease,
+        lease_keeper=LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE),
+        admit=AdmitTurn(admissions, policy, engine, artifacts, addresses),
         cancel=CancelTurn(open_writer, reconcile_soon),
-        resolve=ResolveWait(open_writer, PostgresWaits, reconcile_soon),
-        deletion=deletion,
+        resolve=resolve,
+        sessions=sessions,
+        retention=SessionRetention(PostgresRetentionReads(database), settings.session_retention_days or None),
+        open_writer=open_writer,
+        prices=prices,
+        amounts=amounts,
     )
-    keeper = LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE)
-    retention_days = settings.session_retention_days or None
-    retention = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), retention_days)
-    return Worker(worker_id, engine, reconciler, lease, keeper, handlers, retention, open_writer, prices, amounts)
-
-
-def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> AdmissionPolicy:
-    backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
-    return AdmissionPolicy(backlog, models.require_vision, OptionCheck(models))
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
@@ -253,25 +238,24 @@ def build(settings: RuntimeSettings) -> Service:
 def serve_resources(
     commands: CommandRouter, http: FastAPI, worker: Worker, database: Database, outbox: Outbox, *, source: str
 ) -> None:
-    reads, handlers = PostgresSessionReads(database), worker.handlers
+    reads = PostgresSessionReads(database)
     commands.lookups.append(reads.knows_command)
-    streams = ReadTurnStream(PostgresWatchedTurns(database, outbox, source=source), source, worker.engine.watch)
-    serve_sessions(commands, http, handlers.create, handlers.change, handlers.deletion, reads)
-    serve_turns(commands, http, handlers.admit, handlers.cancel, reads, streams)
-    serve_actions(commands, http, handlers.resolve, reads)
-    serve_budgets(commands, http, Budgets(PostgresBudgetWriter), PostgresBudgetReads(database))
+    streams = ReadTurnStream(PostgresWatchedTurns(database), outbox, source, worker.engine.watch)
+    serve_sessions(commands, http, worker.sessions, reads)
+    serve_turns(commands, http, worker.admit, worker.cancel, reads, streams)
+    serve_actions(commands, http, worker.resolve, reads)
+    serve_budgets(commands, http, PostgresBudgetReads(database))
     serve_retention(commands, http, worker.retention)
 
 
 def _run_in_background(service: Service, worker: Worker) -> None:
-    begin, open_writer = service.outbox.transaction, worker.open_writer
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
     service.on_start(worker.prices.begin)
     service.background("runtime.prices", worker.prices.run)
     service.count_amounts(worker.amounts)
     on_removed = partial(service.retention.count_removed, "sessions")
-    expire_sessions = ExpireSessions(begin, open_writer, on_removed)
+    expire_sessions = ExpireSessions(service.outbox, worker.open_writer, on_removed)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    remove = RemoveOldSessions(begin, open_writer, worker.retention, on_removed=on_removed)
+    remove = RemoveOldSessions(service.outbox, worker.retention, on_removed=on_removed)
     service.background("runtime.retention", lambda: keep_retention(remove))

@@ -12,7 +12,7 @@ from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.models import ModelInfo, ProviderInfo
 from services.runtime.domain.tools import Toolbox
 from services.runtime.entrypoints.resources.catalogues import serve_catalogues
-from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
+from services.runtime.use_cases.agent.schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.try_toolset import TryToolset
 from tests.support.registry import identity

@@ -20,7 +20,7 @@ from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Toolbox, ToolContext, ToolFailed, ToolOutput, ToolsetVersion
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 from services.runtime.entrypoints.resources.catalogues import serve_catalogues
-from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
+from services.runtime.use_cases.agent.schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.try_toolset import TryToolset
 from tests.support.registry import identity

@@ -2,22 +2,20 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, QuotaExceeded, RateLimited, ServiceError
-from libs.contracts.resources.turns import COMPANY_BACKLOG_FULL, SESSION_MOVED_ON, BlockedBy, TurnOptions
+from libs.contracts.resources.turns import COMPANY_BACKLOG_FULL, SESSION_MOVED_ON, BlockedBy
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.budgets import BudgetState
+from services.runtime.domain.models import ModelCatalogue
+from services.runtime.domain.options import check_options
 from services.runtime.domain.turns import Submission
 
 T = TypeVar("T")
 _BESIDE: Final = 8
-CheckVision = Callable[[str], None]
-"""Raises VisionNotSupported if the model is known to accept only text."""
-CheckOptions = Callable[[TurnOptions, AgentSpec], None]
-"""Raises OptionNotSupported if the agent or its model would ignore an option."""
 
 
 class WorkerSlots:
@@ -134,15 +132,9 @@ Decision = Admitted | Refused | Duplicate
 class AdmissionPolicy:
     """Decides on a batch of submissions. Each decision takes the earlier ones into account."""
 
-    def __init__(
-        self,
-        backlog: Backlog,
-        check_vision: CheckVision,
-        check_options: CheckOptions,
-    ) -> None:
+    def __init__(self, backlog: Backlog, models: ModelCatalogue) -> None:
         self._backlog = backlog
-        self._check_vision = check_vision
-        self._check_options = check_options
+        self._models = models
 
     def decide(self, submissions: Sequence[Submission], view: AdmissionView, slots: WorkerSlots) -> list[Decision]:
         batch = _Batch(view, slots)
@@ -178,9 +170,9 @@ class AdmissionPolicy:
             if budget.applies_to(caller):
                 raise budget.error()
         if submission.question.has_image and session.agent is not None:
-            self._check_vision(session.agent.model)
+            self._models.require_vision(session.agent.model)
         if submission.request.options is not None and session.agent is not None:
-            self._check_options(submission.request.options, session.agent)
+            check_options(submission.request.options, session.agent, self._models)
         return session
 
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from typing import Final
 
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
 from libs.contracts.replies import Usage
-from libs.contracts.resources.budgets import Budget, BudgetPage, BudgetUse, CreateBudgetBody
+from libs.contracts.resources.budgets import Budget, BudgetUse
 from libs.contracts.timestamps import format_time
 
 _PERCENT: Final = 100
@@ -133,39 +133,6 @@ def charge_of(usage: Usage, user_id: str, key_id: str, message_context: MessageC
         tokens=usage.input_tokens + usage.output_tokens,
         cost=Decimal(usage.cost or 0),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewBudget:
-    id: str
-    company_id: str
-    owner_id: str
-    body: CreateBudgetBody
-    used: BudgetUse
-    period_started_at: str | None
-    """If None, the period starts when the budget is created."""
-
-
-class BudgetWriter(Protocol):
-    """Changes budgets in the caller's transaction."""
-
-    async def lock_and_count(self, company_id: str) -> int:
-        """Returns the number of the company's budgets, and blocks additions until the transaction ends."""
-
-    async def add(self, budget: NewBudget) -> BudgetState: ...
-
-    async def lock(self, company_id: str, budget_id: str) -> BudgetState | None: ...
-
-    async def change(self, budget_id: str, changes: dict[str, Any]) -> BudgetState:
-        """Changes a locked budget. ``changes`` maps column names to values."""
-
-    async def remove(self, budget_id: str) -> None: ...
-
-
-class BudgetReads(Protocol):
-    async def budgets(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> BudgetPage: ...
-
-    async def budget(self, company_id: str, budget_id: str) -> Budget | None: ...
 
 
 def renewal(period: str, started_at: datetime) -> datetime | None:

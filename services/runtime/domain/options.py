@@ -1,33 +1,22 @@
 """Checks that a turn's agent and model support its options."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from libs.contracts.errors import ErrorDetail
 from libs.contracts.resources.turns import TurnOptions
 from services.runtime.domain.agents import AgentSpec
-from services.runtime.domain.models import OptionNotSupported
+from services.runtime.domain.models import ModelCatalogue, OptionNotSupported
 
 _ABOUT_CALLS: Final = ("tool_choice", "parallel_tool_calls")
 
 
-class SupportedOptions(Protocol):
-    def unsupported(self, model: str, options: Collection[str]) -> list[str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class OptionCheck:
-    """Rejects options that the agent or its model would ignore."""
-
-    models: SupportedOptions
-
-    def __call__(self, options: TurnOptions, agent: AgentSpec) -> None:
-        """Raises OptionNotSupported with one detail for each unsupported option."""
-        asked = list(_asked(options))
-        if not agent.with_options(options).calls_tools:
-            _refuse([option for option in asked if option in _ABOUT_CALLS], "this agent doesn't call tools")
-        _refuse(self.models.unsupported(agent.model, asked), f"the model {agent.model!r} doesn't support this option")
+def check_options(options: TurnOptions, agent: AgentSpec, models: ModelCatalogue) -> None:
+    """Raises OptionNotSupported with a detail for each option that the agent or its model would ignore."""
+    asked = list(_asked(options))
+    if not agent.with_options(options).calls_tools:
+        _refuse([option for option in asked if option in _ABOUT_CALLS], "this agent doesn't call tools")
+    _refuse(models.unsupported(agent.model, asked), f"the model {agent.model!r} doesn't support this option")
 
 
 def _asked(options: TurnOptions) -> Iterator[str]:

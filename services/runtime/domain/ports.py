@@ -6,15 +6,9 @@ During an outage, database ports raise ``StoreUnavailable``, although the call m
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
-from libs.contracts.identity import Identity
-from libs.contracts.messages import Event, Received
-from libs.contracts.resources.actions import ActionPage
-from libs.contracts.resources.messages import MessagePage
-from libs.contracts.resources.sessions import Session, SessionPage
-from libs.contracts.resources.turns import ActionKind, Turn, TurnPage, TurnStatus, WatchedTurn
+from libs.contracts.messages import Event
 from services.runtime.domain.admission import AdmissionView, Decision
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
@@ -25,7 +19,6 @@ from services.runtime.domain.turns import (
     CommitResult,
     OrphanedTurn,
     Submission,
-    TurnEnd,
     TurnOutcome,
     TurnSnapshot,
 )
@@ -42,13 +35,6 @@ class AdmissionBatch(Protocol):
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
         """Writes the decisions with their events. Returns the turns that this worker has claimed."""
-
-
-class ImageAddresses(Protocol):
-    """The rules for image URLs that models may receive."""
-
-    async def refusal(self, address: str, /) -> str | None:
-        """Returns the reason why models may not receive this URL, or None if they may."""
 
 
 class TurnAdmissions(Protocol):
@@ -116,75 +102,6 @@ class ConversationStore(Protocol):
 class SessionLineage(Protocol):
     async def lineage(self, session_id: str) -> Sequence[str]:
         """Returns the IDs of the sessions from which this one was forked, nearest first. There are at most 20."""
-
-
-class SessionReads(Protocol):
-    """Reads sessions for a caller. Anything that the caller may not see is returned as None, and omitted from lists."""
-
-    async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
-        """Returns the caller's sessions, or all of the company's if the caller may read them, newest first."""
-
-    async def session(self, session_id: str, caller: Identity) -> Session | None: ...
-
-    async def messages(
-        self,
-        session_id: str,
-        caller: Identity,
-        *,
-        limit: int,
-        offset: int,
-        turn_id: str | None = None,
-        cursor: str | None = None,
-    ) -> MessagePage | None:
-        """Returns the session's messages, or those of one turn, oldest first. A reply directly follows its question."""
-
-    async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
-        """Returns the turn, which must belong to the session unless ``session_id`` is None."""
-
-    async def turns(
-        self,
-        caller: Identity,
-        *,
-        agent_id: str,
-        session_id: str | None,
-        status: TurnStatus | None,
-        changed_after: datetime | None,
-        limit: int,
-        cursor: str | None = None,
-    ) -> TurnPage:
-        """Returns the agent's turns in listed sessions, most recently changed first."""
-
-    async def actions(
-        self,
-        caller: Identity,
-        *,
-        kind: ActionKind | None,
-        session_id: str | None,
-        limit: int,
-        offset: int,
-        cursor: str | None = None,
-    ) -> ActionPage:
-        """Returns the open actions, oldest first."""
-
-    async def knows_command(self, command_id: str, company_id: str) -> bool:
-        """Returns whether the company's command became a turn or was rejected."""
-
-
-class WatchedTurns(Protocol):
-    """Turns for stream readers. Methods return nothing for a turn that the caller may not see."""
-
-    async def watch(
-        self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
-    ) -> tuple[WatchedTurn, int | None] | None:
-        """Counts a reader's request for the turn's text. Returns the turn and the number of requests so far.
-
-        The number is None if the turn has ended. Only the texts of steps after ``after_step`` are returned.
-        """
-
-    async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None: ...
-
-    async def events(self, turn_id: str, company_id: str, *, after: int) -> Sequence[Received]:
-        """Returns the turn's recorded events with a sequence number above ``after``, in order."""
 
 
 class DeltaSink(Protocol):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from services.runtime.domain.sessions import LockedSession
 
@@ -23,21 +23,3 @@ class OldSessions:
 
     idle: list[LockedSession]
     last: SessionPosition | None
-
-
-class RetentionReads(Protocol):
-    async def session_days(self, company_id: str) -> int | None:
-        """Returns the company's own retention period in days, or None if it hasn't set one."""
-
-    async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
-        """Returns the next company with sessions and its period in days, which is None without a limit.
-
-        Returns None after the last company.
-        """
-
-
-class RetentionWriter(Protocol):
-    async def set_session_days(self, company_id: str, days: int | None) -> None: ...
-
-    async def lock_old(self, company_id: str, days: int, *, after: SessionPosition | None, limit: int) -> OldSessions:
-        """Reads up to ``limit`` sessions and locks the idle ones. Sessions that are already locked are skipped."""

@@ -5,20 +5,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from libs.contracts.errors import ErrorDetail, ServiceError, ServiceUnavailable, ValidationFailed
-from libs.contracts.identifiers import new_id
+from libs.contracts.identifiers import id_of, new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources.messages import FileBlock, ImageBlock, ImageUrlBlock, TextBlock
 from libs.contracts.resources.turns import ExecuteTurn
-from services.runtime.domain.admission import AdmissionPolicy, Decision
+from libs.eventing import AlreadyProcessed
+from libs.outbound import GuardedResolver
+from services.runtime.domain.admission import AdmissionPolicy, Decision, Duplicate, Refused
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.beginnings import history_of, new_session
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Message, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
-from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
-from services.runtime.domain.sessions import valid_id
+from services.runtime.domain.ports import TurnAdmissions
 from services.runtime.domain.turns import ClaimedTurn, Submission
-from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit
+from services.runtime.use_cases.engine.commits import ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0
@@ -36,7 +37,7 @@ class AdmitTurn:
         policy: AdmissionPolicy,
         engine: TurnEngine,
         artifacts: SessionArtifacts | None = None,
-        addresses: ImageAddresses | None = None,
+        addresses: GuardedResolver | None = None,
     ) -> None:
         self._admissions = admissions
         self._policy = policy
@@ -45,19 +46,20 @@ class AdmitTurn:
         self._addresses = addresses
         self._commits = GroupCommit[Submission, Decision](self._commit, lambda each: each.caller.company_id)
 
-    async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
-        """Decides on the message, which may be rejected. Raises ValidationFailed if the content can't become a turn."""
-        session_id = valid_id("session", command.session_id)
+    async def __call__(self, command: ExecuteTurn, context: CommandContext) -> ServiceError | None:
+        """Admits the turn. Returns the rejection if it was recorded. Raises ``AlreadyProcessed`` for a redelivery.
+
+        Raises ValidationFailed if the content can't become a turn.
+        """
+        session_id = id_of(command.session_id, "session")
         question = question_of(command.content)
         begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
         history: Sequence[Message] = () if begins is None else begins.messages
         if (client_calls := command.request.client_calls) is not None:
             history = (*history, *history_of(client_calls.answered, history))
-        error: ServiceError | None = None
-        if any(isinstance(part, ImagePart) for part in question.parts):
-            error = await self._address_error(question.parts)
-        if error is None and (shown := _images(history)):
-            error = await self._address_error(shown)
+        error: ServiceError | None = await self._address_error(question.parts)
+        if error is None:
+            error = await self._address_error(_images(history))
         if error is None and (named := _named(question)):
             question, error = await self._resolve_artifacts(question, named, session_id, context.identity)
         submission = Submission(
@@ -72,7 +74,10 @@ class AdmitTurn:
             validation_error=error,
             begins=begins,
         )
-        return await self._commits.submit(submission)
+        decision = await self._commits.submit(submission)
+        if isinstance(decision, Duplicate):
+            raise AlreadyProcessed(context.command_id)
+        return decision.error if isinstance(decision, Refused) else None
 
     async def _commit(self, submissions: Sequence[Submission]) -> list[Decision]:
         """Decides on a batch in one transaction. Claimed turns start while it commits (docs/decisions/0005)."""
@@ -83,32 +88,27 @@ class AdmitTurn:
                 decisions = self._policy.decide(submissions, batch.view, self._engine.slots())
                 claimed = await batch.write(decisions)
                 for session in batch.begun:
-                    self._engine.prime_cache(session)
-                self._speculative_start(claimed, submissions, claim)
+                    self._engine.conversations.prime(session)
+                # Started while the batch commits: until then, the turns may call models but not write.
+                questions = {submission.turn_id: submission.question for submission in submissions}
+                for turn in claimed:
+                    self._engine.start(turn, questions[turn.id], claim)
         except BaseException:
             claim.settle(committed=False)
             for turn in claimed:
                 self._engine.stop(turn.id)
             for submission in submissions:
                 if submission.begins is not None:
-                    self._engine.forget(submission.begins)
+                    self._engine.conversations.forget(submission.session_id)
             raise
         claim.settle(committed=True)
         return decisions
 
-    def _speculative_start(
-        self, claimed: Sequence[ClaimedTurn], submissions: Sequence[Submission], claim: ClaimFuture
-    ) -> None:
-        """Starts the claimed turns while the batch commits. Until then, they may call models but not write."""
-        questions = {submission.turn_id: submission.question for submission in submissions}
-        for turn in claimed:
-            self._engine.start(turn, questions[turn.id], claim)
-
     async def _address_error(self, parts: Sequence[Part]) -> ValidationFailed | None:
         """Returns an error if an image isn't on the public internet."""
-        if self._addresses is None:
-            return None
         urls = {index: part.url for index, part in enumerate(parts) if isinstance(part, ImagePart)}
+        if self._addresses is None or not urls:
+            return None
         refusals = await asyncio.gather(*(self._addresses.refusal(url) for url in urls.values()))
         errors = [
             _block_error(index, "image_url", "address_refused", f"the image can't be fetched: {reason}")
@@ -171,7 +171,7 @@ def _named(question: UserMessage) -> list[ArtifactPart]:
 async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: str, caller: Identity) -> ArtifactPart:
     if part.url is not None:
         return part_of(await artifacts.by_url(session_id, part.url, caller), part.url, part.detail)
-    found = await artifacts.get(session_id, valid_id("artifact", part.artifact_id), caller)
+    found = await artifacts.get(session_id, id_of(part.artifact_id, "artifact"), caller)
     return part_of(found, detail=part.detail)
 
 

@@ -9,7 +9,8 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Envelope, Event, Received
 from libs.contracts.resources.turns import TURN_ENDS, TurnCancelled, TurnCompleted, TurnFailed, WatchedTurn
 from libs.contracts.timestamps import now_text
-from services.runtime.domain.ports import WatchedTurns
+from libs.eventing import Outbox
+from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.domain.turns import TurnEnd
 
 _TERMINAL = frozenset(event.TYPE for event in TURN_ENDS)
@@ -19,7 +20,8 @@ _TERMINAL = frozenset(event.TYPE for event in TURN_ENDS)
 class ReadTurnStream:
     """Reads turns for stream readers. ``on_watch`` is called with each watched turn and its request count."""
 
-    turns: WatchedTurns
+    turns: PostgresWatchedTurns
+    outbox: Outbox
     source: str
     on_watch: Callable[[str, int], None]
 
@@ -41,7 +43,8 @@ class ReadTurnStream:
         end = await self.turns.end(session_id, turn_id, caller)
         if end is None:
             return ()
-        events = await self.turns.events(turn_id, caller.company_id, after=after)
+        stored = await self.outbox.events(turn_id, caller.company_id, after=after)
+        events = [Received(message.envelope(self.source), message.payload) for message in stored]
         has_ended = any(event.envelope.type in _TERMINAL for event in events)
         if has_ended or end.sequence <= after or (terminal := _terminal(session_id, turn_id, end)) is None:
             return events

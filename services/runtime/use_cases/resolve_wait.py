@@ -4,43 +4,44 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources import actions
 from libs.contracts.resources.actions import ResolveActionAccepted
 from libs.contracts.resources.turns import TurnActionResolved
-from libs.eventing import Transaction
-from services.runtime.domain.sessions import LockedSession, readable, valid_id, writable
+from libs.eventing import Outbox, Transaction
+from services.runtime.adapters.postgres.waits import PostgresWaits
+from services.runtime.domain.sessions import LockedSession, readable, require, writable
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import LockedTurn
-from services.runtime.domain.waits import Answer, LockedWait, WaitKind, WaitWriter, require_open
+from services.runtime.domain.waits import Answer, LockedWait, WaitKind, require_open
 from services.runtime.domain.waits.kinds import KINDS
-from services.runtime.use_cases.sessions import Begin, OpenWriter
-
-OpenWaits = Callable[[Transaction], WaitWriter]
+from services.runtime.use_cases.sessions import OpenWriter
 
 
 @dataclass(frozen=True, slots=True)
 class ResolveWait:
-    """Resolves a wait with a caller's answer. If the turn resumes, ``on_resumed`` is called just before the commit."""
+    """Resolves waits. If the turn resumes, ``on_resumed`` is called just before the commit."""
 
+    outbox: Outbox
     open_writer: OpenWriter
-    open_waits: OpenWaits
     on_resumed: Callable[[], None]
 
     async def __call__(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
-        """Resolves the wait. Repeating an answer has no effect. Raises Conflict for a different or late answer."""
-        writer, waits = self.open_writer(transaction), self.open_waits(transaction)
-        locked = await writer.lock(valid_id("session", command.session_id))
+        """Resolves a wait with a caller's answer. Repeating an answer has no effect.
+
+        Raises Conflict for a different or late answer.
+        """
+        writer, waits = self.open_writer(transaction), PostgresWaits(transaction)
+        locked = await writer.lock(id_of(command.session_id, "session"))
         if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
             raise Conflict("The session was deleted.")
         session = readable(locked, context.identity)
-        turn = await writer.turn(valid_id("turn", command.turn_id))
+        turn = await writer.turn(id_of(command.turn_id, "turn"))
         if turn is None or turn.session_id != session.id:
             raise NotFound("There is no turn with this ID.")
-        wait = await waits.find(turn.id, valid_id("action", command.action_id))
-        if wait is None:
-            raise NotFound("There is no action with this ID.")
+        wait = require("action", await waits.find(turn.id, id_of(command.action_id, "action")))
         kind = KINDS[wait.kind]
         _require_permission(kind, session, context.identity)
         answer = kind.answer(command)
@@ -58,19 +59,10 @@ class ResolveWait:
             sequence=1,
         )
 
-
-@dataclass(frozen=True, slots=True)
-class ResolveDueWaits:
-    """Resolves a turn's waits that are due or expired. Any worker may do this."""
-
-    begin: Begin
-    open_writer: OpenWriter
-    open_waits: OpenWaits
-    on_resumed: Callable[[], None]
-
-    async def __call__(self, session_id: str, turn_id: str) -> None:
-        async with self.begin() as transaction:
-            writer, waits = self.open_writer(transaction), self.open_waits(transaction)
+    async def due(self, session_id: str, turn_id: str) -> None:
+        """Resolves a turn's waits that are due or expired. Any worker may do this."""
+        async with self.outbox.transaction() as transaction:
+            writer, waits = self.open_writer(transaction), PostgresWaits(transaction)
             if await writer.lock(session_id) is None:
                 return
             resumes = False
@@ -84,7 +76,7 @@ class ResolveDueWaits:
 
 
 async def _resolve(
-    transaction: Transaction, waits: WaitWriter, turn: LockedTurn, wait: LockedWait, answer: Answer, by: str
+    transaction: Transaction, waits: PostgresWaits, turn: LockedTurn, wait: LockedWait, answer: Answer, by: str
 ) -> bool:
     """Resolves the wait and emits its events. Returns whether the turn resumes."""
     result = KINDS[wait.kind].result(wait, answer)

@@ -19,8 +19,14 @@ from services.runtime.domain.models import AnswerRefused, NoPrices, Prices, Pric
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, crashed, failed
-from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
-from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
+from services.runtime.use_cases.engine.commits import (
+    ClaimFuture,
+    DatabaseJournal,
+    DeltaStream,
+    GroupCommit,
+    TurnWatch,
+    until_available,
+)
 
 _log = structlog.get_logger("runtime.turns")
 _IMAGE_CHARACTERS = 200
@@ -204,7 +210,7 @@ class RunTurn:
         seconds = round(turn.worked + monotonic() - began, 3)
         sequence = None if question is None else journal.sequence
         outcome = _completed(turn, context, ended, seconds, self.prices.table, sequence)
-        return replace(outcome, calls_made=calls_made(journal.recorded)) if journal.recorded else outcome
+        return replace(outcome, calls_made=calls_made(journal.steps)) if journal.steps else outcome
 
 
 def _unrecorded(error: ServiceError) -> WireUsage | None:

@@ -10,7 +10,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.resources.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, ToolsetType, TryToolCall
 from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector, connected_tools
-from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
+from services.runtime.use_cases.agent.schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 
 Connectors = Mapping[ToolsetType, ToolsetConnector]

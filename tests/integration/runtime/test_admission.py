@@ -113,7 +113,7 @@ async def test_commands_that_arrive_together_share_transactions(node: Node, mode
         first = asyncio.create_task(node.execute(sessions[0], "all"))
         await held.reached()
         others = [asyncio.create_task(node.execute(session, "all")) for session in sessions[1:]]
-        commits = node.worker.handlers.admit._commits
+        commits = node.worker.admit._commits
         await until(lambda: len(commits._waiting) == 19, "the others wait for the first one")
     turns = await asyncio.gather(first, *others)
     rows = await node.rows("SELECT count(*), count(DISTINCT xmin::text) FROM turns WHERE id = ANY(%s)", turns)

@@ -16,7 +16,7 @@ from libs.contracts.resources.turns import ClientCalls, ExecuteTurn, TurnOptions
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
 from services.runtime.domain.models import NoPrices
-from services.runtime.use_cases.sessions.expire import ExpireSessions
+from services.runtime.use_cases.retention import ExpireSessions
 from tests.integration.runtime.conftest import StartNode
 from tests.support.agent_fakes import calling
 from tests.support.company_limits import uncounted
@@ -184,7 +184,7 @@ async def test_unlisted_sessions_are_found_by_their_id_alone(node: Node) -> None
 @pytest.fixture
 def expire(node: Node) -> ExpireSessions:
     open_writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
-    return ExpireSessions(node.outbox.transaction, open_writer, lambda _: None)
+    return ExpireSessions(node.outbox, open_writer, lambda _: None)
 
 
 async def test_expired_sessions_go_once_their_turns_have_ended(

@@ -10,13 +10,9 @@ from libs.contracts.identity import Identity
 from libs.contracts.resources.retention import SetRetention
 from libs.contracts.resources.turns import TurnOptions
 from libs.eventing import Retention
-from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
-from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
-from services.runtime.domain.models import NoPrices
-from services.runtime.use_cases.retention import SessionRetention
-from services.runtime.use_cases.sessions.expire import RemoveOldSessions
+from services.runtime.adapters.postgres.retention import PostgresRetentionReads
+from services.runtime.use_cases.retention import RemoveOldSessions, SessionRetention
 from tests.support.agent_fakes import calling
-from tests.support.company_limits import uncounted
 from tests.support.runtime_nodes import Node, ObedientModel, person
 
 ADA, EVE = person("ada", "company-a"), person("eve", "company-e")
@@ -30,13 +26,12 @@ SERVICE = "tests"
 
 @pytest.fixture
 def remover(node: Node) -> Remover:
-    open_writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
     reads = PostgresRetentionReads(node.database)
 
     def remover(*, default: int | None, limit: int = 100) -> RemoveOldSessions:
-        retention = SessionRetention(PostgresRetentionWriter, reads, default)
+        retention = SessionRetention(reads, default)
         on_removed = partial(Retention(SERVICE).count_removed, "sessions")
-        return RemoveOldSessions(node.outbox.transaction, open_writer, retention, on_removed=on_removed, limit=limit)
+        return RemoveOldSessions(node.outbox, retention, on_removed=on_removed, limit=limit)
 
     return remover
 
@@ -108,7 +103,7 @@ async def test_a_session_with_a_turn_in_work_stays(node: Node, model: ObedientMo
 
 
 async def test_what_a_company_has_set_is_read_and_told(node: Node) -> None:
-    read = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(node.database), 365).read
+    read = SessionRetention(PostgresRetentionReads(node.database), 365).read
     assert (await read("company-a")).session_retention_days == 365
     command = await node.deliver(SetRetention(session_retention_days=7), ADA)
     shown = (await read("company-a")).model_dump()

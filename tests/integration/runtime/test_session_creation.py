@@ -21,7 +21,7 @@ async def test_creations_that_meet_share_transactions(node: Node) -> None:
         first = asyncio.create_task(node.deliver(creation(new_id())))
         await held.reached()
         others = [asyncio.create_task(node.deliver(creation(new_id()))) for _ in range(7)]
-        commits = node.worker.handlers.create._commits
+        commits = node.worker.sessions._commits
         await until(lambda: len(commits._waiting) == 7, "the others wait for the first one")
 
     for command in await asyncio.gather(first, *others):

@@ -4,7 +4,7 @@ import asyncio
 
 from libs.contracts.resources.agents import ClientTool
 from libs.contracts.resources.turns import OutputTextDelta, TurnOptions
-from services.runtime.use_cases.agent.turn_progress import correction, read_output
+from services.runtime.use_cases.agent.schemas import correction, read_output
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person
 from tests.support.waiting import until

@@ -320,8 +320,8 @@ async def test_open_actions_are_listed_for_those_who_see_their_sessions(node: No
 
 async def test_a_reader_who_comes_during_the_wait_gets_the_text_after_it(node: Node, model: ObedientModel) -> None:
     session, turn_id, [action] = await waiting_turn(node, model)
-    watched = PostgresWatchedTurns(node.database, node.outbox, source="/aes/runtime")
-    streams = ReadTurnStream(watched, "/aes/runtime", node.worker.engine.watch)
+    watched = PostgresWatchedTurns(node.database)
+    streams = ReadTurnStream(watched, node.outbox, "/aes/runtime", node.worker.engine.watch)
     found = await streams.watch(session, turn_id, ALICE, after_step=0)
     assert found is not None
     assert found.status == "waiting"

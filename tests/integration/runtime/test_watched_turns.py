@@ -51,8 +51,8 @@ def model() -> StammeringModel:
 
 
 def streams(node: Node) -> ReadTurnStream:
-    watched = PostgresWatchedTurns(node.database, node.outbox, source="/aes/runtime")
-    return ReadTurnStream(watched, "/aes/runtime", node.worker.engine.watch)
+    watched = PostgresWatchedTurns(node.database)
+    return ReadTurnStream(watched, node.outbox, "/aes/runtime", node.worker.engine.watch)
 
 
 def deltas(node: Node, turn_id: str) -> Deltas:

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from libs.contracts.errors import Conflict, NotFound, QuotaExceeded, RateLimited, quota_exceeded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
-from libs.contracts.resources.sessions import CreateSession as Creation
+from libs.contracts.resources.sessions import CreateSession
 from libs.contracts.resources.turns import SESSION_MOVED_ON, TurnRequest
 from libs.quotas import Excess
 from services.runtime.domain.admission import (
@@ -26,7 +29,8 @@ from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.sessions import SessionCreation
 from services.runtime.domain.turns import Submission
-from services.runtime.use_cases.sessions.create import CreateSession
+from services.runtime.use_cases import sessions
+from tests.support.runtime_nodes import ObedientModel
 from tests.support.runtime_turns import submission
 
 
@@ -47,7 +51,7 @@ def decided(
     batch: Sequence[Submission], view: AdmissionView, *, free: int = 10, per_session: int = 2, per_company: int = 3
 ) -> list[Decision]:
     backlog = Backlog(per_session, per_company)
-    policy = AdmissionPolicy(backlog, lambda _model: None, lambda _options, _agent: None)
+    policy = AdmissionPolicy(backlog, ObedientModel())
     return policy.decide(batch, view, WorkerSlots(free))
 
 
@@ -127,23 +131,23 @@ def test_waiting_companies_are_served_in_turn_those_that_run_fewest_first() -> N
     assert WorkerSlots(2).assign_slots([]) == []
 
 
-class MemoryCreations:
-    def __init__(self) -> None:
-        self.batches: list[list[str]] = []
+async def test_a_company_that_creates_many_sessions_leaves_others_a_place_in_the_first_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batches: list[list[str]] = []
 
-    async def add(self, creations: Sequence[SessionCreation]) -> None:
-        self.batches.append([creation.session.company_id for creation in creations])
+    async def add(_outbox: Any, _amounts: Any, creations: Sequence[SessionCreation]) -> None:
+        batches.append([creation.session.company_id for creation in creations])
 
-
-async def test_a_company_that_creates_many_sessions_leaves_others_a_place_in_the_first_transaction() -> None:
-    creations = MemoryCreations()
-    create = CreateSession(creations, lambda _: None)
+    monkeypatch.setattr(sessions, "create_sessions", add)
+    unused: Any = None
+    made = sessions.Sessions(unused, unused, unused, lambda _: None, lambda: None)
 
     async def created(company_id: str) -> None:
         caller = Identity(company_id=company_id, user_id="user", key_id="key", scopes=frozenset())
         context = CommandContext(new_id(), caller, MessageContext(company_id, "correlation"), "2026-01-01T00:00:00Z")
         agent = {"agent_type": "llm_agent", "model": "openai:gpt-5"}
-        await create(Creation(session_id=new_id(), agent_config=agent, config_hash="x"), context)
+        await made.create(CreateSession(session_id=new_id(), agent_config=agent, config_hash="x"), context)
 
     await asyncio.gather(*[created(company_id) for company_id in ["busy"] * 100 + ["quiet"]])
-    assert [(len(batch), "quiet" in batch) for batch in creations.batches] == [(64, True), (37, False)]
+    assert [(len(batch), "quiet" in batch) for batch in batches] == [(64, True), (37, False)]

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.errors import ErrorKind, ValidationFailed
+from libs.contracts.errors import ErrorKind, ServiceError, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
 from libs.contracts.resources.turns import ExecuteTurn
+from libs.eventing import AlreadyProcessed
 from libs.outbound import GuardedResolver
 from services.runtime.domain.admission import (
     AdmissionPolicy,
@@ -21,7 +22,6 @@ from services.runtime.domain.admission import (
     Admitted,
     Backlog,
     Decision,
-    Refused,
     SessionState,
     WorkerSlots,
 )
@@ -33,6 +33,7 @@ from services.runtime.domain.models import VisionNotSupported
 from services.runtime.domain.turns import ClaimedTurn, Submission
 from services.runtime.use_cases.admit_turn import AdmitTurn
 from tests.support.artifact_fakes import FakeArtifacts
+from tests.support.runtime_nodes import ObedientModel
 
 SESSION = new_id()
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset())
@@ -67,27 +68,23 @@ class BusyEngine:
 
 
 class Accepting:
-    def __init__(self, artifacts: FakeArtifacts | None, *, sees: bool = True, model: str = "blind:model") -> None:
-        def check_vision(model: str) -> None:
-            if not sees:
-                raise VisionNotSupported(f"{model} takes text only")
-
+    def __init__(self, artifacts: FakeArtifacts | None, *, model: str = "test:model") -> None:
         self.admissions = MemoryAdmissions(model)
-        policy = AdmissionPolicy(Backlog(), check_vision, lambda _options, _agent: None)
+        policy = AdmissionPolicy(Backlog(), ObedientModel())
         addresses = GuardedResolver(resolve=_resolve)
         self._admit = AdmitTurn(self.admissions, policy, BusyEngine(), artifacts, addresses)  # type: ignore[arg-type]
 
-    async def accept(self, *blocks: dict[str, Any], turn_id: str | None = None) -> Decision:
+    async def accept(self, *blocks: dict[str, Any], turn_id: str | None = None) -> ServiceError | None:
         turn_id = turn_id or new_id()
         command = ExecuteTurn.model_validate({"session_id": SESSION, "content": list(blocks)})
         message = MessageContext("company", "label", turn_id)
         return await self._admit(command, CommandContext(turn_id, CALLER, message, "2026-01-01T00:00:00Z"))
 
     async def refusal(self, *blocks: dict[str, Any]) -> Any:
-        decision = await self.accept(*blocks)
-        assert isinstance(decision, Refused)
+        error = await self.accept(*blocks)
+        assert error is not None
         assert self.admissions.admitted == []
-        return decision.error
+        return error
 
 
 def text(said: str) -> dict[str, Any]:
@@ -163,9 +160,9 @@ async def test_artifacts_of_other_sessions_or_users_are_not_found(artifacts: Fak
 async def test_an_image_needs_a_model_that_sees(artifacts: FakeArtifacts) -> None:
     picture = artifacts.put("photo.png", b"png", session_id=SESSION)
     for block in (file(picture.artifact_id), image(artifacts.url(picture))):
-        assert isinstance(await Accepting(artifacts, sees=False).refusal(block), VisionNotSupported)
+        assert isinstance(await Accepting(artifacts, model="blind:model").refusal(block), VisionNotSupported)
     document = artifacts.put("a.txt", "text", session_id=SESSION)
-    assert isinstance(await Accepting(artifacts, sees=False).accept(file(document.artifact_id)), Admitted)
+    assert await Accepting(artifacts, model="blind:model").accept(file(document.artifact_id)) is None
 
 
 async def test_an_image_block_names_an_image(artifacts: FakeArtifacts) -> None:
@@ -199,7 +196,7 @@ async def test_images_are_taken_from_the_public_internet_alone_whichever_provide
         details = [(each.loc, each.type) for each in error.details or []]
         assert details == [(["content", 2], "image_url_address_refused")]
     for url in ("https://example.com/a.png", "https://nowhere.example/a.png", "http://8.8.8.8/a.png"):
-        assert isinstance(await Accepting(artifacts).accept(web_image(url)), Admitted)
+        assert await Accepting(artifacts).accept(web_image(url)) is None
 
 
 async def test_without_artifacts_files_are_refused_and_text_asks_nobody(artifacts: FakeArtifacts) -> None:
@@ -207,13 +204,14 @@ async def test_without_artifacts_files_are_refused_and_text_asks_nobody(artifact
     assert (error.kind, error.message) == (ErrorKind.VALIDATION, "Artifacts aren't available in this installation.")
     artifacts.down = True
     assert (await Accepting(artifacts).refusal(file(new_id()))).kind is ErrorKind.UNAVAILABLE
-    assert isinstance(await Accepting(artifacts).accept(text("Hello.")), Admitted)
+    assert await Accepting(artifacts).accept(text("Hello.")) is None
 
 
 async def test_a_repeat_is_a_duplicate_even_without_the_artifacts_service(artifacts: FakeArtifacts) -> None:
     document = artifacts.put("a.txt", "text", session_id=SESSION)
     accepting, turn_id = Accepting(artifacts), new_id()
-    assert isinstance(await accepting.accept(file(document.artifact_id), turn_id=turn_id), Admitted)
+    assert await accepting.accept(file(document.artifact_id), turn_id=turn_id) is None
     artifacts.down = True
-    assert not isinstance(await accepting.accept(file(document.artifact_id), turn_id=turn_id), Refused)
+    with pytest.raises(AlreadyProcessed):
+        await accepting.accept(file(document.artifact_id), turn_id=turn_id)
     assert len(accepting.admissions.admitted) == 1

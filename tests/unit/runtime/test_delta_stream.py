@@ -10,8 +10,7 @@ from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone, Turn
 from libs.eventing import IdentitySigner, Outbox, Relay
 from libs.eventing.messages import OutboxMessage
 from services.runtime.adapters.bus_deltas import BusDeltas
-from services.runtime.use_cases.engine.group_commit import ClaimFuture
-from services.runtime.use_cases.engine.turn_journal import DeltaStream, TurnWatch
+from services.runtime.use_cases.engine.commits import ClaimFuture, DeltaStream, TurnWatch
 from tests.support.fake_producer import FakeProducer
 from tests.support.outbox_table import FakeOutboxTable
 from tests.support.runtime_nodes import SIGNING_KEY, DeltaLog

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.errors import StoreUnavailable
-from services.runtime.use_cases.engine import group_commit
-from services.runtime.use_cases.engine.group_commit import GroupCommit
+from services.runtime.use_cases.engine import commits
+from services.runtime.use_cases.engine.commits import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from tests.support.waiting import elapse, until
 
@@ -69,7 +69,7 @@ async def test_right_after_a_batch_of_several_the_next_one_lingers_for_others(
     await group.submit(1)
     await all_of(group, 2, 3)
     first = asyncio.create_task(group.submit(4))
-    await elapse(group_commit._LINGER_SECONDS * 0.9)
+    await elapse(commits._LINGER_SECONDS * 0.9)
     assert len(ledger.batches) == 2
     assert await asyncio.gather(first, group.submit(5)) == [40, 50]
     assert ledger.batches == [[1], [2, 3], [4, 5]]
@@ -78,7 +78,7 @@ async def test_right_after_a_batch_of_several_the_next_one_lingers_for_others(
 @pytest.mark.virtual_time
 async def test_a_lone_item_lingers_no_more_once_nothing_has_come_for_a_while(group: GroupCommit[int, int]) -> None:
     await all_of(group, 1, 2)
-    await elapse(group_commit._BUSY_SECONDS)
+    await elapse(commits._BUSY_SECONDS)
     began = asyncio.get_running_loop().time()
     assert await group.submit(3) == 30
     assert asyncio.get_running_loop().time() == began

@@ -15,7 +15,8 @@ from services.runtime.domain.beginnings import history_of
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, TextPart, UserMessage
 from services.runtime.domain.conversation_json import message_from_row, message_to_row
 from services.runtime.domain.models import ModelPrice, OptionNotSupported, PriceTable, priced
-from services.runtime.domain.options import OptionCheck
+from services.runtime.domain.options import check_options
+from tests.support.runtime_nodes import ObedientModel
 
 TALKS = AgentSpec(
     "llm_agent", system_prompt="Be kind.", model="some:model", settings=ModelSettings(temperature=0.3, max_tokens=100)
@@ -24,10 +25,11 @@ _CALLS = ["tool_choice", "parallel_tool_calls"]
 ACTS = AgentSpec("react_agent", model="some:model", tools=("echo",))
 
 
-class Models:
+class Models(ObedientModel):
     """Their provider ignores the options with these names."""
 
     def __init__(self, *ignored: str) -> None:
+        super().__init__()
         self._ignored = ignored
 
     def unsupported(self, _model: str, options: Any) -> list[str]:
@@ -61,12 +63,12 @@ def test_options_go_before_the_agents_own_settings() -> None:
 def test_what_would_be_ignored_is_refused_by_name(
     options: dict[str, Any], agent: AgentSpec, ignored: tuple[str, ...], refused: list[str]
 ) -> None:
-    check, given = OptionCheck(Models(*ignored)), TurnOptions.model_validate(options)
+    models, given = Models(*ignored), TurnOptions.model_validate(options)
     if not refused:
-        check(given, agent)
+        check_options(given, agent, models)
         return
     with pytest.raises(OptionNotSupported) as refusal:
-        check(given, agent)
+        check_options(given, agent, models)
     assert [detail.loc for detail in refusal.value.details or ()] == [["options", name] for name in refused]
 
 

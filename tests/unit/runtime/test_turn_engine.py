@@ -26,7 +26,7 @@ from services.runtime.domain.conversation import (
 from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.domain.turns import CommitResult, OutcomeKind, TurnOutcome
 from services.runtime.domain.waits import NewWait
-from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
+from services.runtime.use_cases.engine.commits import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 from tests.support.runtime_nodes import DeltaLog

@@ -16,7 +16,7 @@ from services.runtime.domain.turns import (
     TurnOutcome,
     TurnSnapshot,
 )
-from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
+from services.runtime.use_cases.engine.turn_reconciler import TurnReconciler
 from tests.support.runtime_turns import NoMetrics, claimed_turn
 
 
@@ -99,8 +99,7 @@ class Database:
 
 
 def reconciler(engine: Engine, database: Database) -> TurnReconciler:
-    rules = ReconcilerRules()
-    return TurnReconciler(engine, database, database, database.resolve_due, NoMetrics(), rules)  # type: ignore[arg-type]
+    return TurnReconciler(engine, database, database, database.resolve_due, NoMetrics())  # type: ignore[arg-type]
 
 
 def orphan(
@@ -185,8 +184,7 @@ async def test_open_waits_are_counted_now_and_then() -> None:
     counted: list[int] = []
     metrics = NoMetrics()
     metrics.open_waits = counted.append  # type: ignore[method-assign, assignment]
-    rules = ReconcilerRules(measure_interval=15.0)
-    passes = TurnReconciler(Engine(), database, database, database.resolve_due, metrics, rules, clock=lambda: now[0])  # type: ignore[arg-type]
+    passes = TurnReconciler(Engine(), database, database, database.resolve_due, metrics, clock=lambda: now[0])  # type: ignore[arg-type]
     for seconds in (0.0, 1.0, 13.9, 0.1, 1.0):
         now[0] += seconds
         await passes.reconcile()

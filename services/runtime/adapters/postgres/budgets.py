@@ -1,16 +1,15 @@
 """Stores budgets in PostgreSQL. They're read at admission and charged in the transactions that end turns."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from psycopg.rows import TupleRow
-
 from libs.contracts.messages import Draft, MessageContext
-from libs.contracts.resources.budgets import Budget, BudgetExhausted, BudgetPage, BudgetWarning
+from libs.contracts.resources.budgets import Budget, BudgetExhausted, BudgetPage, BudgetWarning, CreateBudget
 from libs.eventing import Transaction
-from libs.persistence import NEWEST_FIRST, Connection, Database, as_json, fetch_page, fetch_value
-from services.runtime.domain.budgets import BudgetState, Charge, NewBudget, renewal
+from libs.persistence import NEWEST_FIRST, Connection, Database, as_json, fetch_page, fetch_records, fetch_value
+from services.runtime.domain.budgets import BudgetState, Charge, renewal
 
 # Usage from an earlier period doesn't count, so no job is needed to start a new period.
 _BEGINNING: Final = """
@@ -24,10 +23,6 @@ COLUMNS: Final = f"""
     CASE WHEN {_IS_CURRENT} THEN used_tokens ELSE 0 END AS used_tokens,
     greatest(started_at, {_BEGINNING}) AS period_started_at, now() AS read_at, created_at, updated_at
 """
-_NAMES: Final = (
-    "id", "company_id", "owner_id", "description", "user_id", "key_id", "period", "cost", "tokens", "warning_percent",
-    "used_cost", "used_tokens", "period_started_at", "read_at", "created_at", "updated_at",
-)  # fmt: skip
 IS_EXHAUSTED: Final = f"{_IS_CURRENT} AND (used_cost >= cost OR used_tokens >= tokens)"
 _EXHAUSTED: Final = f"SELECT {COLUMNS} FROM budgets WHERE company_id = ANY(%s) AND {IS_EXHAUSTED} ORDER BY created_at"
 # Budgets are locked after sessions and turns, and in ID order, so that two transactions can't deadlock.
@@ -72,12 +67,12 @@ _CHANGE: Final = f"""
     WITH changed AS (UPDATE budgets SET {{changes}}, updated_at = now() WHERE id = %(id)s RETURNING *)
     SELECT {COLUMNS} FROM changed
 """
+_CASTS: Final = {"cost": "::numeric", "tokens": "::bigint"}
 _REMOVE: Final = "DELETE FROM budgets WHERE id = %s"
 
 
 async def exhausted(connection: Connection, company_ids: Sequence[str]) -> list[BudgetState]:
-    cursor = await connection.execute(_EXHAUSTED, (list(company_ids),))
-    return [_state(row) for row in await cursor.fetchall()]
+    return [_state(row) for row in await fetch_records(connection, _EXHAUSTED, (list(company_ids),))]
 
 
 async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
@@ -91,10 +86,12 @@ async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
         for c in charges
     ]
     # A separate statement after the locks, so that its snapshot includes concurrent charges.
-    rows = await (await connection.execute(_CHARGE, (as_json(given),))).fetchall()
+    rows = await fetch_records(connection, _CHARGE, (as_json(given),))
     label = {each.company_id: each.correlation_id for each in charges}
     for row in rows:
-        budget, before = _state(row), _before(row)
+        tokens, cost = row.pop("added_tokens"), row.pop("added_cost")
+        budget = _state(row)
+        before = replace(budget, used_tokens=budget.used_tokens - tokens, used_cost=budget.used_cost - cost)
         context = MessageContext(budget.company_id, label[budget.company_id], owner_id=budget.owner_id)
         if event := _crossed(before, budget):
             transaction.drafts.append(Draft(event, subject=budget.id, context=context))
@@ -109,44 +106,40 @@ def _crossed(before: BudgetState, after: BudgetState) -> BudgetExhausted | Budge
 
 
 class PostgresBudgetWriter:
+    """Changes budgets in the caller's transaction."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def lock_and_count(self, company_id: str) -> int:
+        """Returns the number of the company's budgets, and blocks additions until the transaction ends."""
         await self._connection.execute(_TAKE_TURNS, (company_id,))
         return int(await fetch_value(self._connection, _COUNT, (company_id,)))
 
-    async def add(self, budget: NewBudget) -> BudgetState:
-        body = budget.body
+    async def add(self, budget_id: str, company_id: str, command: CreateBudget) -> BudgetState:
         values = {
-            "id": budget.id,
-            "company_id": budget.company_id,
-            "owner_id": budget.owner_id,
-            **body.model_dump(),
-            "used_cost": budget.used.cost,
-            "used_tokens": budget.used.tokens,
-            "period_started_at": budget.period_started_at,
+            **command.budget.model_dump(),
+            "id": budget_id,
+            "company_id": company_id,
+            "owner_id": command.owner_id,
+            "used_cost": command.used.cost,
+            "used_tokens": command.used.tokens,
+            "period_started_at": command.period_started_at,
         }
-        return await self._one(_ADD, values)
+        return _state((await fetch_records(self._connection, _ADD, values))[0])
 
     async def lock(self, company_id: str, budget_id: str) -> BudgetState | None:
-        row = await (await self._connection.execute(f"{_ONE} FOR UPDATE", (company_id, budget_id))).fetchone()
-        return None if row is None else _state(row)
+        rows = await fetch_records(self._connection, f"{_ONE} FOR UPDATE", (company_id, budget_id))
+        return _state(rows[0]) if rows else None
 
     async def change(self, budget_id: str, changes: dict[str, Any]) -> BudgetState:
+        """Changes a locked budget. ``changes`` maps column names to values."""
         assignments = ", ".join(f"{name} = %({name})s{_CASTS.get(name, '')}" for name in changes)
-        return await self._one(_CHANGE.format(changes=assignments), {**changes, "id": budget_id})
+        statement = _CHANGE.format(changes=assignments)
+        return _state((await fetch_records(self._connection, statement, {**changes, "id": budget_id}))[0])
 
     async def remove(self, budget_id: str) -> None:
         await self._connection.execute(_REMOVE, (budget_id,))
-
-    async def _one(self, statement: str, values: dict[str, Any]) -> BudgetState:
-        row = await (await self._connection.execute(statement.encode(), values)).fetchone()
-        assert row is not None
-        return _state(row)
-
-
-_CASTS: Final = {"cost": "::numeric", "tokens": "::bigint"}
 
 
 class PostgresBudgetReads:
@@ -159,26 +152,16 @@ class PostgresBudgetReads:
                 connection, COLUMNS, _OF_COMPANY, NEWEST_FIRST, {"company": company_id},
                 limit=limit, offset=offset, cursor=cursor,
             )  # fmt: skip
-        budgets = page.map(lambda row: _state(tuple(row.values())).public())
-        return BudgetPage(budgets=budgets.items, **budgets.facts)
+        return BudgetPage(budgets=page.map(lambda row: _state(row).public()).items, **page.facts)
 
     async def budget(self, company_id: str, budget_id: str) -> Budget | None:
-        rows = await self._database.execute(_ONE, (company_id, budget_id))
+        rows = await self._database.records(_ONE, (company_id, budget_id))
         return _state(rows[0]).public() if rows else None
 
 
-def _state(row: TupleRow) -> BudgetState:
-    fields = dict(zip(_NAMES, row, strict=False))
-    read_at: datetime = fields.pop("read_at")
-    fields["period_started_at"] = fields["period_started_at"].astimezone(UTC)
-    renews_at = renewal(fields["period"], fields["period_started_at"])
+def _state(row: dict[str, Any]) -> BudgetState:
+    read_at: datetime = row.pop("read_at")
+    started_at = row.pop("period_started_at").astimezone(UTC)
+    renews_at = renewal(row["period"], started_at)
     renews_in = None if renews_at is None else (renews_at - read_at).total_seconds()
-    return BudgetState(**fields, renews_at=renews_at, renews_in=renews_in)
-
-
-def _before(row: TupleRow) -> BudgetState:
-    """Returns the budget's state before the charge that the row already includes."""
-    values = list(row)
-    values[_NAMES.index("used_tokens")] -= row[-2]
-    values[_NAMES.index("used_cost")] -= row[-1]
-    return _state(tuple(values))
+    return BudgetState(**row, period_started_at=started_at, renews_at=renews_at, renews_in=renews_in)

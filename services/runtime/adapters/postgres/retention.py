@@ -3,7 +3,7 @@
 from typing import Final
 
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_value
+from libs.persistence import Database
 from services.runtime.domain.retention import OldSessions, SessionPosition
 from services.runtime.domain.sessions import LockedSession
 
@@ -50,11 +50,15 @@ class PostgresRetentionReads:
         self._database = database
 
     async def session_days(self, company_id: str) -> int | None:
-        async with self._database.connection() as connection:
-            days: int | None = await fetch_value(connection, _DAYS, (company_id,))
+        """Returns the company's own retention period in days, or None if it hasn't set one."""
+        days: int | None = await self._database.value(_DAYS, (company_id,))
         return days
 
     async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
+        """Returns the next company with sessions and its period in days, which is None without a limit.
+
+        Returns None after the last company.
+        """
         rows = await self._database.execute(_NEXT_COMPANY, {"after": after, "default": default})
         return (rows[0][0], rows[0][1]) if rows else None
 
@@ -67,6 +71,7 @@ class PostgresRetentionWriter:
         await self._connection.execute(_SET, (company_id, days))
 
     async def lock_old(self, company_id: str, days: int, *, after: SessionPosition | None, limit: int) -> OldSessions:
+        """Reads up to ``limit`` sessions and locks the idle ones. Sessions that are already locked are skipped."""
         given = {"company": company_id, "days": days, "limit": limit, **({} if after is None else after._asdict())}
         statement = _OLD.format(after="" if after is None else _AFTER)
         old = await (await self._connection.execute(statement.encode(), given)).fetchall()

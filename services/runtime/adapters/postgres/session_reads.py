@@ -76,23 +76,27 @@ Row = dict[str, Any]
 
 
 class PostgresSessionReads:
-    """Reads sessions, messages and turns. Query columns have the names of the API's fields."""
+    """Reads sessions for a caller. Anything that the caller may not see is returned as None, and omitted from lists.
+
+    Query columns have the names of the API's fields.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
+        """Returns the caller's sessions, or all of the company's if the caller may read them, newest first."""
         source = f"FROM sessions WHERE {_visible(caller)} AND listed"
         async with self._database.connection() as connection:
             page = await fetch_page(
-                connection, _SESSION_COLUMNS, source, NEWEST_FIRST, _caller(caller),
+                connection, _SESSION_COLUMNS, source, NEWEST_FIRST, visible_to(caller),
                 limit=limit, offset=offset, cursor=cursor,
             )  # fmt: skip
         return SessionPage(sessions=page.map(_session).items, **page.facts)
 
     async def session(self, session_id: str, caller: Identity) -> Session | None:
-        row = await self._row(_SESSION, {**_caller(caller), "session": session_id})
-        return None if row is None else _session(row)
+        rows = await self._database.records(_SESSION, {**visible_to(caller), "session": session_id})
+        return _session(rows[0]) if rows else None
 
     async def messages(
         self,
@@ -104,7 +108,8 @@ class PostgresSessionReads:
         turn_id: str | None = None,
         cursor: str | None = None,
     ) -> MessagePage | None:
-        parameters = {**_caller(caller), "session": session_id, "turn": turn_id}
+        """Returns the session's messages, or those of one turn, oldest first. A reply directly follows its question."""
+        parameters = {**visible_to(caller), "session": session_id, "turn": turn_id}
         of_turn = "" if turn_id is None else _OF_TURN
         async with self._database.connection() as connection:
             if not await fetch_value(connection, _IS_VISIBLE, parameters):
@@ -116,9 +121,10 @@ class PostgresSessionReads:
         return MessagePage(messages=page.map(message_of).items, **page.facts)
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
+        """Returns the turn, which must belong to the session unless ``session_id`` is None."""
         query = _TURN_ANYWHERE if session_id is None else _TURN
-        row = await self._row(query, {**_caller(caller), "session": session_id, "turn": turn_id})
-        return None if row is None else _turn(row)
+        rows = await self._database.records(query, {**visible_to(caller), "session": session_id, "turn": turn_id})
+        return _turn(rows[0]) if rows else None
 
     async def turns(
         self,
@@ -131,8 +137,9 @@ class PostgresSessionReads:
         limit: int,
         cursor: str | None = None,
     ) -> TurnPage:
+        """Returns the agent's turns in listed sessions, most recently changed first."""
         parameters = {
-            **_caller(caller),
+            **visible_to(caller),
             "agent": agent_id,
             "session": session_id,
             "status": status,
@@ -155,7 +162,8 @@ class PostgresSessionReads:
         offset: int,
         cursor: str | None = None,
     ) -> ActionPage:
-        parameters = {**_caller(caller), "kind": kind, "session": session_id}
+        """Returns the open actions, oldest first."""
+        parameters = {**visible_to(caller), "kind": kind, "session": session_id}
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, _ACTION_COLUMNS, f"FROM waits WHERE {_open(parameters)}", _OLDEST_FIRST, parameters,
@@ -165,12 +173,8 @@ class PostgresSessionReads:
         return ActionPage(actions=actions.items, **page.facts)
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
-        async with self._database.connection() as connection:
-            return bool(await fetch_value(connection, _KNOWS, {"id": command_id, "company": company_id}))
-
-    async def _row(self, query: str, parameters: Row) -> Row | None:
-        async with self._database.connection() as connection:
-            return next(iter(await fetch_records(connection, query, parameters)), None)
+        """Returns whether the company's command became a turn or was rejected."""
+        return bool(await self._database.value(_KNOWS, {"id": command_id, "company": company_id}))
 
 
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
@@ -197,7 +201,8 @@ def _visible(caller: Identity) -> str:
     return "company_id = %(company)s" + ("" if caller.reads_company else " AND owner_id = %(user)s")
 
 
-def _caller(caller: Identity) -> Row:
+def visible_to(caller: Identity) -> Row:
+    """Returns the parameters of the conditions on what a caller may see."""
     return {"company": caller.company_id, "user": caller.user_id, "everyone": caller.reads_company}
 
 

@@ -1,18 +1,19 @@
 """Writes sessions and cancellations in the caller's transaction."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-import orjson
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
+from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import MessageContext
 from libs.contracts.resources import messages as api
-from libs.eventing import Transaction
-from libs.persistence import Connection, as_json, fetch_records, fetch_value
+from libs.eventing import CommandRouter, Outbox, Transaction
+from libs.json_text import read_json
+from libs.persistence import Connection, Parameters, as_json, fetch_records, fetch_value
 from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.claims import LIVE
@@ -23,8 +24,10 @@ from services.runtime.domain.budgets import charge_of
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.conversation_json import message_to_row
 from services.runtime.domain.models import Prices, TurnSpending
-from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession
+from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession, SessionCreation
 from services.runtime.domain.turns import LockedTurn
+
+T = TypeVar("T")
 
 # A redelivered command may arrive after the session was created, used and deleted.
 _ADD: Final = """
@@ -164,33 +167,35 @@ class PostgresSessionWriter:
         self._amounts = amounts
 
     async def check_quota(self, company_id: str) -> None:
+        """Raises QuotaExceeded if the company has reached its session limit."""
         await self._amounts.check(self._connection, company_id, {SESSIONS: 1})
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
-        row = await self._row(_FORK_POINT, session_id, turn_id)
-        return None if row is None else ForkPoint(*row)
+        """Returns the turn's position in the session, or None if the session contains none of the turn's messages."""
+        return await self._one(ForkPoint, _FORK_POINT, (session_id, turn_id))
 
     async def fork(self, fork: Fork) -> ForkedSession | None:
-        row = await (await self._connection.execute(_FORK, asdict(fork))).fetchone()
-        return None if row is None else ForkedSession(*row)
+        """Adds the session with the completed turns' messages. Returns None if the ID or the source can't be used."""
+        return await self._one(ForkedSession, _FORK, asdict(fork))
 
     async def find(self, session_id: str) -> LockedSession | None:
-        row = await self._row(_FIND, session_id)
-        return None if row is None else LockedSession(*row)
+        """Returns the session without locking it."""
+        return await self._one(LockedSession, _FIND, (session_id,))
 
     async def lock(self, session_id: str) -> LockedSession | None:
-        row = await self._row(_LOCK, session_id)
-        return None if row is None else LockedSession(*row)
+        return await self._one(LockedSession, _LOCK, (session_id,))
 
     async def turn(self, turn_id: str) -> LockedTurn | None:
-        row = await self._row(_TURN, turn_id)
-        return None if row is None else _turn(row)
+        """Returns the turn, which may change unless its session is locked."""
+        return await self._one(_turn, _TURN, (turn_id,))
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
+        """Returns the session's queued, running and waiting turns, in order."""
         cursor = await self._connection.execute(_LIVE_TURNS, (session_id,))
-        return [_turn(row) for row in await cursor.fetchall()]
+        return [_turn(*row) for row in await cursor.fetchall()]
 
     async def lock_expired(self, limit: int) -> list[LockedSession]:
+        """Locks and returns expired sessions without a queued or running turn, earliest expiry first."""
         locked = await (await self._connection.execute(_LOCK_EXPIRED, (limit,))).fetchall()
         if not locked:
             return []
@@ -201,9 +206,13 @@ class PostgresSessionWriter:
 
     async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]:
         cursor = await self._connection.execute(_WAITING_TURNS, (list(session_ids),))
-        return [_turn(row) for row in await cursor.fetchall()]
+        return [_turn(*row) for row in await cursor.fetchall()]
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
+        """Cancels live turns and closes their waits. Returns each turn's usage so far, by turn ID.
+
+        Each turn reserves ``events`` event numbers. A running turn keeps its worker until its execution has stopped.
+        """
         if not turns:
             return {}
         await self._connection.execute(_CANCEL, (events, [turn.id for turn in turns]))
@@ -220,34 +229,64 @@ class PostgresSessionWriter:
         await self._connection.execute(_SET_METADATA, (as_json(metadata), session_id))
 
     async def set_agent(self, session: NewSession) -> bool:
+        """Sets the session's agent. Returns False if the session already has an agent or turns."""
         names = ("id", "agent_id", "config_hash")
         parameters = {"config": as_json(session.config), **{name: getattr(session, name) for name in names}}
         return await fetch_value(self._connection, _SET_AGENT, parameters) is not None
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
+        """Adds messages to the history and returns them. The session must be locked."""
         rows = list(_message_rows(messages))
         parameters = {"session": session_id, "messages": as_json(rows), "places": count_positions(messages)}
         return [message_of(row) for row in await fetch_records(self._connection, _APPEND_MESSAGES, parameters)]
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
+        """Rejects further turns of the session. ``deletion`` is the context of the session's last event."""
         await self._connection.execute(_MARK_DELETING, (as_json(asdict(deletion)), session_id))
 
     async def is_held(self, session_id: str) -> bool:
+        """Returns whether a worker is still executing one of the session's turns."""
         return bool(await fetch_value(self._connection, _IS_HELD, (session_id,)))
 
     async def deletion(self, session_id: str) -> MessageContext | None:
-        row = await self._row(_DELETION, session_id)
-        return None if row is None else MessageContext(**orjson.loads(row[0]))
+        """Locks the session. Returns the context passed to ``mark_deleting``, or None if that wasn't called."""
+        deletion: str | None = await fetch_value(self._connection, _DELETION, (session_id,))
+        return None if deletion is None else MessageContext(**read_json(deletion))
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
+        """Returns whether the company has deleted the session and the tombstone still exists."""
         return bool(await fetch_value(self._connection, _WAS_DELETED, (session_id, company_id)))
 
-    async def remove(self, *session_ids: str) -> None:
-        for statement in _REMOVE:
-            await self._connection.execute(statement, (list(session_ids),))
+    async def _one(self, make: Callable[..., T], query: str, parameters: Parameters) -> T | None:
+        row = await (await self._connection.execute(query, parameters)).fetchone()
+        return None if row is None else make(*row)
 
-    async def _row(self, query: str, *parameters: object) -> tuple[Any, ...] | None:
-        return await (await self._connection.execute(query, parameters)).fetchone()
+
+async def create_sessions(outbox: Outbox, amounts: CompanyAmounts, creations: Sequence[SessionCreation]) -> None:
+    """Adds all of the sessions in one transaction with two round trips, or none if there is an error.
+
+    Raises ``AlreadyProcessed``, Conflict if an existing or deleted session has the same ID, and QuotaExceeded.
+    """
+    sessions = [creation.session for creation in creations]
+    async with outbox.pipelined() as transaction:
+        entry = await CommandRouter.enter_all(transaction, [creation.command for creation in creations])
+        adding = await add_sessions(transaction.connection, sessions)
+        excess = await amounts.excess(transaction.connection, {session.company_id for session in sessions}, SESSIONS)
+        await entry.check()
+        if len(await adding.fetchall()) != len(sessions):
+            raise Conflict("A session with this ID already exists. Choose another ID.")
+        for each in excess.values():
+            raise each.error
+        await add_messages(transaction.connection, sessions)
+        for creation in creations:
+            session, context = creation.session, creation.command.message
+            transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
+
+
+async def remove_sessions(connection: Connection, session_ids: list[str]) -> None:
+    """Deletes the sessions with all their data. Tombstones prevent reuse of their IDs."""
+    for statement in _REMOVE:
+        await connection.execute(statement, (session_ids,))
 
 
 async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -> AsyncCursor[TupleRow]:
@@ -267,7 +306,15 @@ def _message_rows(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
         yield {"position": position, "id": new_id(), "role": role, "content": text, "blocks": blocks}
 
 
-def _turn(row: tuple[Any, ...]) -> LockedTurn:
-    turn_id, session_id, status, company_id, correlation_id, traceparent, sequence, owner_id = row
+def _turn(
+    turn_id: str,
+    session_id: str,
+    status: str,
+    company_id: str,
+    correlation_id: str,
+    traceparent: str | None,
+    sequence: int,
+    owner_id: str,
+) -> LockedTurn:
     message_context = MessageContext(company_id, correlation_id, turn_id, traceparent, owner_id)
     return LockedTurn(turn_id, session_id, status, message_context, sequence)

@@ -98,6 +98,8 @@ async def allowed_calls(connection: Connection, turn_id: str) -> dict[str, str]:
 
 
 class PostgresWaits:
+    """Resolves waits in a transaction that has already locked their session."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
@@ -105,11 +107,16 @@ class PostgresWaits:
         row = await (await self._connection.execute(_WAIT, (wait_id, turn_id))).fetchone()
         return None if row is None else _wait(row)
 
-    async def due(self, turn_id: str) -> Sequence[LockedWait]:
+    async def due(self, turn_id: str) -> list[LockedWait]:
+        """Returns the turn's open waits that are due."""
         cursor = await self._connection.execute(_DUE, (turn_id,))
         return [_wait(row) for row in await cursor.fetchall()]
 
     async def resolve(self, wait: LockedWait, answer: Answer, step: Step | None, *, by: str, events: int) -> bool:
+        """Resolves an open wait and records ``step``, which contains the call's result, if any.
+
+        The turn reserves ``events`` event numbers. Returns True if the turn resumes, because no other wait is open.
+        """
         cursor = await self._connection.execute(
             _RESOLVE,
             {
@@ -127,6 +134,7 @@ class PostgresWaits:
         return bool(row[0] == "queued")
 
     async def turn(self, turn_id: str) -> Turn:
+        """Returns the turn as callers see it."""
         return await turn_by_id(self._connection, turn_id)
 
 

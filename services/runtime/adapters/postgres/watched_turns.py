@@ -1,15 +1,12 @@
 """Marks turns as watched, and reads their text and outcome for stream readers."""
 
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Received
 from libs.contracts.resources.turns import WatchedTurn
-from libs.eventing import Outbox
-from libs.persistence import Database, fetch_records
-from services.runtime.adapters.postgres.session_reads import LEFT_OUT_TEXT
+from libs.json_text import read_json
+from libs.persistence import Database
+from services.runtime.adapters.postgres.session_reads import LEFT_OUT_TEXT, visible_to
 from services.runtime.domain.turns import TurnEnd, whole_reply
 
 _VISIBLE: Final = """
@@ -35,15 +32,19 @@ _END: Final = f"""
 
 
 class PostgresWatchedTurns:
-    def __init__(self, database: Database, outbox: Outbox, *, source: str) -> None:
+    """Turns for stream readers. Methods return nothing for a turn that the caller may not see."""
+
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._outbox = outbox
-        self._source = source
 
     async def watch(
         self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
     ) -> tuple[WatchedTurn, int | None] | None:
-        parameters = {**_parameters(session_id, turn_id, caller), "after_step": after_step}
+        """Counts a reader's request for the turn's text. Returns the turn and the number of requests so far.
+
+        The number is None if the turn has ended. Only the texts of steps after ``after_step`` are returned.
+        """
+        parameters = {**visible_to(caller), "session": session_id, "turn": turn_id, "after_step": after_step}
         async with self._database.pipelined() as connection:
             # Mark the turn first, so that later text reaches the reader either as a record or as a delta.
             marking = await connection.execute(_MARK, parameters)
@@ -56,25 +57,11 @@ class PostgresWatchedTurns:
         return WatchedTurn(status=status, sequence=sequence, texts=dict(texts)), marked[0] if marked else None
 
     async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None:
-        async with self._database.connection() as connection:
-            rows = await fetch_records(connection, _END, _parameters(session_id, turn_id, caller))
+        parameters = {**visible_to(caller), "session": session_id, "turn": turn_id}
+        rows = await self._database.records(_END, parameters)
         if not rows:
             return None
         [row] = rows
         reply = None if row["reply"] is None else whole_reply(row["reply"], row["text"], row)
-        error = None if row["error"] is None else orjson.loads(row["error"])
+        error = None if row["error"] is None else read_json(row["error"])
         return TurnEnd(row["status"], row["event_sequence"], row["correlation_id"], reply, error)
-
-    async def events(self, turn_id: str, company_id: str, *, after: int) -> list[Received]:
-        found = await self._outbox.events(turn_id, company_id, after=after)
-        return [Received(message.envelope(self._source), message.payload) for message in found]
-
-
-def _parameters(session_id: str, turn_id: str, caller: Identity) -> dict[str, Any]:
-    return {
-        "session": session_id,
-        "turn": turn_id,
-        "company": caller.company_id,
-        "user": caller.user_id,
-        "everyone": caller.reads_company,
-    }

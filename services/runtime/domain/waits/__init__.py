@@ -1,19 +1,17 @@
 """Waits, which suspend a turn until they're resolved. The API calls an open wait an action."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction
-from libs.contracts.resources.turns import ActionKind, RequiredAction, Turn
+from libs.contracts.resources.turns import ActionKind, RequiredAction
 from libs.json_text import write_json
 from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
-from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import ToolDefinition
 
 Decision = Literal["approve", "deny", "expired"]
@@ -104,24 +102,6 @@ class WaitKind(ABC):
     def own_answer(self, _wait: LockedWait) -> Answer:
         """Returns the service's own answer to a wait that is due or has expired."""
         return Answer(self.name, "expired")
-
-
-class WaitWriter(Protocol):
-    """Resolves waits in a transaction that has already locked their session."""
-
-    async def find(self, turn_id: str, wait_id: str) -> LockedWait | None: ...
-
-    async def due(self, turn_id: str) -> Sequence[LockedWait]:
-        """Returns the turn's open waits that are due."""
-
-    async def resolve(self, wait: LockedWait, answer: Answer, step: Step | None, *, by: str, events: int) -> bool:
-        """Resolves an open wait and records ``step``, which contains the call's result, if any.
-
-        The turn reserves ``events`` event numbers. Returns True if the turn resumes, because no other wait is open.
-        """
-
-    async def turn(self, turn_id: str) -> Turn:
-        """Returns the turn as callers see it."""
 
 
 def require_open(wait: LockedWait, turn_status: str) -> None:

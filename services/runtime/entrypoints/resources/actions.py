@@ -6,11 +6,11 @@ from libs.contracts.resources.actions import ActionPage, ResolveAction
 from libs.contracts.resources.turns import ActionKind
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
-from services.runtime.domain.ports import SessionReads
+from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.use_cases.resolve_wait import ResolveWait
 
 
-def serve_actions(commands: CommandRouter, http: FastAPI, resolve: ResolveWait, reads: SessionReads) -> None:
+def serve_actions(commands: CommandRouter, http: FastAPI, resolve: ResolveWait, reads: PostgresSessionReads) -> None:
     commands.handle(ResolveAction, resolve)
 
     @http.get("/internal/actions")

@@ -2,18 +2,18 @@
 
 from fastapi import APIRouter, FastAPI
 
-from libs.contracts.errors import NotFound
 from libs.contracts.resources.budgets import Budget, BudgetPage, CreateBudget, DeleteBudget, UpdateBudget
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
-from services.runtime.domain.budgets import BudgetReads
-from services.runtime.use_cases.budgets import Budgets
+from services.runtime.adapters.postgres.budgets import PostgresBudgetReads
+from services.runtime.domain.sessions import require
+from services.runtime.use_cases.budgets import create_budget, delete_budget, update_budget
 
 
-def serve_budgets(commands: CommandRouter, http: FastAPI, budgets: Budgets, reads: BudgetReads) -> None:
-    commands.handle(CreateBudget, budgets.create)
-    commands.handle(UpdateBudget, budgets.update)
-    commands.handle(DeleteBudget, budgets.delete)
+def serve_budgets(commands: CommandRouter, http: FastAPI, reads: PostgresBudgetReads) -> None:
+    commands.handle(CreateBudget, create_budget)
+    commands.handle(UpdateBudget, update_budget)
+    commands.handle(DeleteBudget, delete_budget)
     router = APIRouter(prefix="/internal/budgets")
 
     @router.get("")
@@ -22,9 +22,6 @@ def serve_budgets(commands: CommandRouter, http: FastAPI, budgets: Budgets, read
 
     @router.get("/{budget_id}")
     async def get_budget(budget_id: str, who: Caller) -> Budget:
-        budget = await reads.budget(who.company_id, budget_id)
-        if budget is None:
-            raise NotFound("There is no budget with this ID.")
-        return budget
+        return require("budget", await reads.budget(who.company_id, budget_id))
 
     http.include_router(router)

@@ -2,36 +2,31 @@
 
 from fastapi import APIRouter, FastAPI
 
-from libs.contracts.resources import sessions
+from libs.contracts.identifiers import id_of
 from libs.contracts.resources.messages import MessagePage
-from libs.contracts.resources.sessions import Session, SessionPage
+from libs.contracts.resources.sessions import (
+    AddMessages,
+    CreateSession,
+    DeleteSession,
+    ForkSession,
+    Session,
+    SessionPage,
+    UpdateSession,
+)
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
-from services.runtime.domain.ports import SessionReads
-from services.runtime.domain.sessions import require, valid_id
-from services.runtime.use_cases.sessions.change import ChangeSession
-from services.runtime.use_cases.sessions.create import CreateSession
-from services.runtime.use_cases.sessions.delete import DeleteSession
+from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
+from services.runtime.domain.sessions import require
+from services.runtime.use_cases.sessions import Sessions
 
 
-def serve_sessions(
-    commands: CommandRouter,
-    http: FastAPI,
-    create: CreateSession,
-    change: ChangeSession,
-    deletion: DeleteSession,
-    reads: SessionReads,
-) -> None:
-    commands.handle_raw(sessions.CreateSession, create)
-    commands.handle(sessions.ForkSession, change.fork)
-    commands.handle(sessions.UpdateSession, change.update)
-    commands.handle(sessions.AddMessages, change.add_messages)
+def serve_sessions(commands: CommandRouter, http: FastAPI, sessions: Sessions, reads: PostgresSessionReads) -> None:
+    commands.handle_raw(CreateSession, sessions.create)
+    commands.handle(ForkSession, sessions.fork)
+    commands.handle(UpdateSession, sessions.update)
+    commands.handle(AddMessages, sessions.add_messages)
     # The outcome follows when the running turn has stopped.
-    commands.handle(sessions.DeleteSession, deletion.delete, ends_later=True)
-    http.include_router(_reads(reads))
-
-
-def _reads(reads: SessionReads) -> APIRouter:
+    commands.handle(DeleteSession, sessions.delete, ends_later=True)
     router = APIRouter(prefix="/internal/sessions")
 
     @router.get("")
@@ -40,7 +35,7 @@ def _reads(reads: SessionReads) -> APIRouter:
 
     @router.get("/{session_id}")
     async def get_session(session_id: str, who: Caller) -> Session:
-        return require("session", await reads.session(valid_id("session", session_id), who))
+        return require("session", await reads.session(id_of(session_id, "session"), who))
 
     @router.get("/{session_id}/messages")
     async def list_messages(
@@ -51,8 +46,8 @@ def _reads(reads: SessionReads) -> APIRouter:
         turn_id: str | None = None,
         cursor: Cursor = None,
     ) -> MessagePage:
-        session_id = valid_id("session", session_id)
+        session_id = id_of(session_id, "session")
         page = await reads.messages(session_id, who, limit=limit, offset=offset, turn_id=turn_id, cursor=cursor)
         return require("session", page)
 
-    return router
+    http.include_router(router)

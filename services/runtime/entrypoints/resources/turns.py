@@ -6,16 +6,14 @@ from typing import Annotated
 from fastapi import APIRouter, FastAPI, Query
 from starlette.responses import Response
 
-from libs.contracts.errors import ServiceError
-from libs.contracts.messages import CommandContext
+from libs.contracts.identifiers import id_of
 from libs.contracts.resources import turns
 from libs.contracts.resources.turns import ExecuteTurn, Turn, TurnPage, TurnStatus, WatchedTurn
-from libs.eventing import AlreadyProcessed, CommandRouter
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Limit
 from libs.service_defaults.internal_routes import encode_events
-from services.runtime.domain.admission import Duplicate, Refused
-from services.runtime.domain.ports import SessionReads
-from services.runtime.domain.sessions import require, valid_id
+from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
+from services.runtime.domain.sessions import require
 from services.runtime.use_cases.admit_turn import AdmitTurn
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.read_turn_stream import ReadTurnStream
@@ -28,23 +26,16 @@ def serve_turns(
     http: FastAPI,
     admit: AdmitTurn,
     cancel: CancelTurn,
-    reads: SessionReads,
+    reads: PostgresSessionReads,
     streams: ReadTurnStream,
 ) -> None:
-    async def execute(command: ExecuteTurn, context: CommandContext) -> ServiceError | None:
-        """Admits the turn. Returns the rejection if it was recorded. Raises ``AlreadyProcessed`` for a redelivery."""
-        decision = await admit(command, context)
-        if isinstance(decision, Duplicate):
-            raise AlreadyProcessed(context.command_id)
-        return decision.error if isinstance(decision, Refused) else None
-
-    commands.handle_raw(ExecuteTurn, execute)
+    commands.handle_raw(ExecuteTurn, admit)
     commands.handle(turns.CancelTurn, cancel)
     http.include_router(_reads(reads))
     http.include_router(_streams(streams))
 
 
-def _reads(reads: SessionReads) -> APIRouter:
+def _reads(reads: PostgresSessionReads) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.get("/turns")
@@ -69,11 +60,11 @@ def _reads(reads: SessionReads) -> APIRouter:
 
     @router.get("/turns/{turn_id}")
     async def get_turn(turn_id: str, who: Caller) -> Turn:
-        return require("turn", await reads.turn(None, valid_id("turn", turn_id), who))
+        return require("turn", await reads.turn(None, id_of(turn_id, "turn"), who))
 
     @router.get("/sessions/{session_id}/turns/{turn_id}")
     async def get_turn_of_session(session_id: str, turn_id: str, who: Caller) -> Turn:
-        return require("turn", await reads.turn(valid_id("session", session_id), valid_id("turn", turn_id), who))
+        return require("turn", await reads.turn(id_of(session_id, "session"), id_of(turn_id, "turn"), who))
 
     return router
 
@@ -84,12 +75,12 @@ def _streams(streams: ReadTurnStream) -> APIRouter:
     @router.post("/watch")
     async def watch(session_id: str, turn_id: str, who: Caller, after_step: Count = 0) -> WatchedTurn:
         """Marks the turn as watched. Each request makes the worker send the text again."""
-        session_id, turn_id = valid_id("session", session_id), valid_id("turn", turn_id)
+        session_id, turn_id = id_of(session_id, "session"), id_of(turn_id, "turn")
         return require("turn", await streams.watch(session_id, turn_id, who, after_step=after_step))
 
     @router.get("/events")
     async def events(session_id: str, turn_id: str, who: Caller, after: Count = 0) -> Response:
-        session_id, turn_id = valid_id("session", session_id), valid_id("turn", turn_id)
+        session_id, turn_id = id_of(session_id, "session"), id_of(turn_id, "turn")
         found = await streams.events(session_id, turn_id, who, after=after)
         return Response(encode_events(found), media_type="application/octet-stream")
 

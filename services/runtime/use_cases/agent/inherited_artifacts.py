@@ -12,7 +12,7 @@ from libs.contracts.resources.artifacts import Artifact, ArtifactText, Sheet
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.ports import SessionLineage
-from services.runtime.use_cases.engine.group_commit import until_available
+from services.runtime.use_cases.engine.commits import until_available
 
 T = TypeVar("T")
 _MOST: Final = 200

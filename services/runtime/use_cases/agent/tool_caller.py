@@ -1,57 +1,26 @@
 """Makes the tool calls in a model's answer. Calls that need a person or the client become waits of the turn."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.identifiers import new_id
-from libs.json_schema import CompiledSchema, SchemaInvalid, compile_schema
 from services.runtime.domain.agents import AgentTask, TurnJournal
-from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
+from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.steps import Step
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, TurnTools, cut_result
+from services.runtime.domain.tools import ToolContext, ToolFailed, TurnTools, cut_result
 from services.runtime.domain.waits import NewWait, WaitKind, call_hash
 from services.runtime.domain.waits.kinds import wait_for
+from services.runtime.use_cases.agent.schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
-
-_COMPILED_SCHEMAS: Final = 2000
-
-
-class ArgumentSchemas:
-    """An LRU cache of compiled argument schemas. Each key is the identity of a schema's dict."""
-
-    def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
-        self._capacity = capacity
-        # A compiled schema holds a reference to its dict, so no other dict can reuse the ID.
-        self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
-
-    async def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
-        """Returns the problems found in the arguments, or in the schema, which is untrusted."""
-        try:
-            return await self._schema(definition.parameters).problems(arguments, name="arguments")
-        except SchemaInvalid as problem:
-            return [f"the tool's `parameters` aren't a valid JSON Schema ({problem})"]
-
-    def _schema(self, schema: JsonObject) -> CompiledSchema:
-        known = self._compiled.get(id(schema))
-        if known is None:
-            known = self._compiled[id(schema)] = compile_schema(schema)
-            if len(self._compiled) > self._capacity:
-                self._compiled.popitem(last=False)
-        else:
-            self._compiled.move_to_end(id(schema))
-        return known
-
 
 OUTCOME_UNKNOWN = (
     "The service was interrupted during this call. It's unknown whether the call was executed. Repeating the "
     "call isn't safe. Tell the user, or check the outcome in another way."
 )
-
-
 _NOT_AS_APPROVED: Final = "The call wasn't made: it isn't the call that was approved."
+_CONCURRENCY: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +32,10 @@ class CalledTools:
 
 
 class ToolCaller:
-    """Makes tool calls, at most `concurrency` at a time per turn. Cuts results to `longest_output` characters."""
+    """Makes tool calls, at most four at a time per turn."""
 
-    def __init__(self, tries: ToolTries | None = None, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
+    def __init__(self, tries: ToolTries | None = None) -> None:
         self._tries = tries or ToolTries()
-        self._concurrency = concurrency
-        self._longest_output = longest_output
         self._schemas = ArgumentSchemas()
 
     async def make(
@@ -120,7 +87,7 @@ class ToolCaller:
         *,
         resumed: bool,
     ) -> list[ToolResult]:
-        free = asyncio.Semaphore(self._concurrency)
+        free = asyncio.Semaphore(_CONCURRENCY)
 
         async def make(call: ToolCall) -> ToolResult:
             async with free:
@@ -151,8 +118,8 @@ class ToolCaller:
         try:
             output = await self._tries.run(tool, call.arguments, _context(task, call))
         except ToolFailed as error:
-            return ToolResult(call.id, call.name, self._cut(str(error)), "failed")
-        text = cut_result(output.text, self._longest_output, cut=output.cut)
+            return ToolResult(call.id, call.name, cut_result(str(error)), "failed")
+        text = cut_result(output.text, cut=output.cut)
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
     async def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
@@ -162,10 +129,7 @@ class ToolCaller:
         if call.validation_error is not None:
             return f"The call wasn't made: {call.validation_error}."
         problems = await self._schemas.problems(tools[call.name].definition, call.arguments)
-        return self._cut("The call wasn't made: " + "; ".join(problems)) if problems else None
-
-    def _cut(self, text: str) -> str:
-        return cut_result(text, self._longest_output)
+        return cut_result("The call wasn't made: " + "; ".join(problems)) if problems else None
 
 
 def _context(task: AgentTask, call: ToolCall) -> ToolContext:

@@ -12,12 +12,16 @@ import structlog
 from libs import tracing
 from libs.retry import RetryPolicy
 from services.runtime.domain.admission import WorkerSlots
-from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, crashed
-from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit, until_available
-from services.runtime.use_cases.engine.turn_journal import TurnWatch
+from services.runtime.use_cases.engine.commits import (
+    STORE_RETRIES,
+    ClaimFuture,
+    GroupCommit,
+    TurnWatch,
+    until_available,
+)
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
 _log = structlog.get_logger("runtime.turns")
@@ -64,7 +68,7 @@ class TurnEngine:
         self.on_room: Callable[[], None] = lambda: None
         self.left_waiting: frozenset[str] = frozenset()
         self._run_turn = run_turn
-        self._conversations = conversations
+        self.conversations = conversations
         self._outcomes = outcomes
         self._commits = GroupCommit[TurnOutcome, CommitResult](
             self._commit_batch, lambda outcome: outcome.turn.message_context.company_id
@@ -101,14 +105,6 @@ class TurnEngine:
         running = _Running(turn, question, claim or ClaimFuture.confirmed(), TurnWatch(wanted=turn.stream))
         self._running[turn.id] = running
         running.task = asyncio.create_task(self._supervise(running))
-
-    def prime_cache(self, session: NewSession) -> None:
-        """Caches a session that is about to be committed with its first turn."""
-        self._conversations.prime(session)
-
-    def forget(self, session: NewSession) -> None:
-        """Removes a session from the cache."""
-        self._conversations.forget(session.id)
 
     def stop(self, turn_id: str, stop_as: OutcomeKind = OutcomeKind.RELEASED) -> None:
         """Stops a cancelled or lost turn, unless its outcome is already being committed."""
@@ -249,9 +245,9 @@ class TurnEngine:
 
     def _remember(self, running: _Running, outcome: TurnOutcome) -> None:
         if outcome.kind is OutcomeKind.FAILED:
-            self._conversations.remember(running.turn, ())
+            self.conversations.remember(running.turn, ())
         elif outcome.kind is OutcomeKind.COMPLETED and running.question is not None:
             messages = (running.question, *outcome.calls_made, AssistantMessage(outcome.text))
-            self._conversations.remember(running.turn, messages)
+            self.conversations.remember(running.turn, messages)
         elif outcome.kind in (OutcomeKind.WAITING, OutcomeKind.CRASHED):
-            self._conversations.forget(running.turn.session_id)
+            self.conversations.forget(running.turn.session_id)

@@ -6,7 +6,6 @@ Lost turns are stopped, orphaned ones taken over, overdue ones ended, and queued
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -19,22 +18,14 @@ from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _log = structlog.get_logger("runtime.reconciler")
 _SOON_SECONDS: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class ReconcilerRules:
-    """The reconciler's intervals and limits, in seconds. A turn fails after ``attempts`` lost executions.
-
-    Any worker may end a turn that its own worker hasn't ended ``overdue_grace`` seconds after the deadline.
-    """
-
-    interval: float = 1.0
-    measure_interval: float = 15.0
-    overdue_grace: float = 5.0
-    attempts: int = 3
+_MEASURE_SECONDS: Final = 15.0
+_OVERDUE_GRACE_SECONDS: Final = 5.0
+"""Any worker may end a turn that its own worker hasn't ended this long after the deadline."""
 
 
 class TurnReconciler:
+    """Makes a pass every ``interval`` seconds. A turn fails after ``attempts`` lost executions."""
+
     def __init__(
         self,
         engine: TurnEngine,
@@ -42,9 +33,9 @@ class TurnReconciler:
         finish_deletion: Callable[[str], Awaitable[bool]],
         resolve_due: Callable[[str, str], Awaitable[None]],
         metrics: TurnMetrics,
-        rules: ReconcilerRules,
         *,
-        jitter: Callable[[], float] = random.random,
+        interval: float = 1.0,
+        attempts: int = 3,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._engine = engine
@@ -52,8 +43,8 @@ class TurnReconciler:
         self._finish_deletion = finish_deletion
         self._resolve_due = resolve_due
         self._metrics = metrics
-        self._rules = rules
-        self._jitter = jitter
+        self._interval = interval
+        self._attempts = attempts
         self._clock = clock
         self._measured: float | None = None
         self._woken = asyncio.Event()
@@ -84,7 +75,7 @@ class TurnReconciler:
             except Exception:
                 _log.exception("reconcile.failed")
             try:
-                async with asyncio.timeout(self._rules.interval * (0.6 + 0.4 * self._jitter())):
+                async with asyncio.timeout(self._interval * (0.6 + 0.4 * random.random())):
                     await self._woken.wait()
             except TimeoutError:
                 continue
@@ -95,7 +86,7 @@ class TurnReconciler:
         before = self._engine.held
         # A turn that was unknown in the last pass may have started since, because a commit's acknowledgement was late.
         unknown = self._unknown - self._engine.present
-        snapshot = await self._reclaimer.snapshot(sorted(unknown), self._rules.overdue_grace)
+        snapshot = await self._reclaimer.snapshot(sorted(unknown), _OVERDUE_GRACE_SECONDS)
         self._stop_lost(before, snapshot)
         for turn_id, watches in snapshot.watches.items():
             self._engine.watch(turn_id, watches)
@@ -135,7 +126,7 @@ class TurnReconciler:
         return self._engine.held.get(turn.id) == turn.fence
 
     def _is_hopeless(self, orphan: OrphanedTurn) -> bool:
-        return orphan.cancelled or orphan.overdue or orphan.lost_attempts >= self._rules.attempts
+        return orphan.cancelled or orphan.overdue or orphan.lost_attempts >= self._attempts
 
     async def _end(self, orphan: OrphanedTurn) -> None:
         turn = orphan.turn
@@ -157,7 +148,7 @@ class TurnReconciler:
     async def _measure(self) -> None:
         """Counts open waits, but not in every pass, since there may be many."""
         now = self._clock()
-        if self._measured is None or now >= self._measured + self._rules.measure_interval:
+        if self._measured is None or now >= self._measured + _MEASURE_SECONDS:
             self._measured = now
             self._metrics.open_waits(await self._reclaimer.open_waits())
 
@@ -166,7 +157,7 @@ class TurnReconciler:
         waiting = [(orphan.turn.message_context.company_id, orphan) for orphan in orphans]
         if not (chosen := self._engine.slots().assign_slots(waiting)):
             return
-        taken = await self._reclaimer.reclaim(chosen, self._rules.attempts)
+        taken = await self._reclaimer.reclaim(chosen, self._attempts)
         for turn in taken:
             _log.info(
                 "turn.taken_over",

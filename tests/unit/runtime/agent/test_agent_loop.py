@@ -30,10 +30,10 @@ from services.runtime.domain.conversation_json import (
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.domain.steps import ModelOutput
-from services.runtime.domain.tools import Tool
+from services.runtime.domain.tools import LONGEST_RESULT, Tool
 from services.runtime.domain.turns import stored_reply, whole_reply
 from services.runtime.domain.waits import call_hash
-from services.runtime.use_cases.agent.agent_loop import AgentLimits, AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from tests.support.agent_fakes import (
     CALLER,
     FakeRetriever,
@@ -77,10 +77,9 @@ class Turn:
         question: str = "What is 6*7?",
         *,
         retriever: FakeRetriever | None = None,
-        limits: AgentLimits | None = None,
         **task: Any,
     ) -> AgentReply:
-        runner = AgentRunner(self.model, with_tools(*self.tools), retriever, limits=limits or AgentLimits())
+        runner = AgentRunner(self.model, with_tools(*self.tools), retriever)
         reply = await runner.run(agent_task(question, **task), self.journal)
         assert isinstance(reply, AgentReply)
         return reply
@@ -160,10 +159,10 @@ async def test_several_calls_run_side_by_side_within_a_bound() -> None:
     tool = FakeTool(delay=0.01)
     turn = Turn(calling(*(("echo", {"text": str(n)}) for n in range(6))), answering("done"), tools=[tool])
 
-    reply = await turn.run(limits=AgentLimits(tool_concurrency=3))
+    reply = await turn.run()
 
     assert [made.result.output for made in reply.tool_calls] == ["0", "1", "2", "3", "4", "5"]
-    assert tool.most_running == 3
+    assert tool.most_running == 4
 
 
 NO_JSON = ModelAnswer("", (ToolCall("c1", "echo", {}, validation_error="the arguments aren't valid JSON"),))
@@ -203,14 +202,14 @@ async def test_a_failing_tool_does_not_end_the_turn(tool: FakeTool, said_to_mode
 
 
 async def test_long_tool_output_is_cut() -> None:
-    turn = Turn(echo("x"), answering("ok"), tools=[FakeTool(behave=lambda _text: "x" * 5000)])
-    await turn.run(limits=AgentLimits(tool_output=100))
-    assert turn.journal.results()[0].output == "x" * 100 + "\n[truncated: 5000 characters in total]"
+    turn = Turn(echo("x"), answering("ok"), tools=[FakeTool(behave=lambda _text: "x" * 50_000)])
+    await turn.run()
+    assert turn.journal.results()[0].output == "x" * LONGEST_RESULT + "\n[truncated: 50000 characters in total]"
 
 
 async def test_the_last_step_asks_for_text_without_tools() -> None:
     turn = Turn(lambda request: answering("Enough.") if request.answer_in_text else echo("again"))
-    reply = await turn.run(limits=AgentLimits(steps=4))
+    reply = await turn.run(agent=replace(REACT, max_steps=4))
 
     assert (reply.text, reply.steps, len(reply.tool_calls)) == ("Enough.", 4, 3)
     assert "reached the step limit" in turn.requests[-1].system

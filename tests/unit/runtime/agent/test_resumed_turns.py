@@ -8,7 +8,7 @@ import pytest
 from services.runtime.domain.agents import AgentReply, AgentSpec, TurnLost
 from services.runtime.domain.conversation import AssistantMessage, ModelAnswer, ToolMessage, ToolResult
 from services.runtime.domain.steps import ModelOutput, Step
-from services.runtime.use_cases.agent.agent_loop import AgentLimits, AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
     MemoryJournal,
@@ -25,11 +25,12 @@ def echo(text: str) -> ModelAnswer:
 
 
 async def run(
-    model: ScriptedModel, *tools: FakeTool, journal: MemoryJournal | None = None, limits: AgentLimits | None = None
+    model: ScriptedModel, *tools: FakeTool, journal: MemoryJournal | None = None, max_steps: int | None = None
 ) -> AgentReply:
     """The reply of an agent with these tools."""
-    agent = AgentSpec("react_agent", model="scripted:model", tools=tuple(tool.definition.name for tool in tools))
-    runner = AgentRunner(model, with_tools(*tools), limits=limits)
+    names = tuple(tool.definition.name for tool in tools)
+    agent = AgentSpec("react_agent", model="scripted:model", tools=names, max_steps=max_steps)
+    runner = AgentRunner(model, with_tools(*tools))
     reply = await runner.run(agent_task(agent=agent), journal or MemoryJournal())
     assert isinstance(reply, AgentReply)
     return reply
@@ -40,7 +41,7 @@ async def test_a_resumed_turn_goes_on_after_its_last_step() -> None:
     journal = MemoryJournal([Step(1, ModelOutput(first)), Step(1, ToolResult("c1", "echo", "one"))])
     model, tool = ScriptedModel(answering("Done.")), FakeTool()
 
-    reply = await run(model, tool, journal=journal, limits=AgentLimits(steps=2))
+    reply = await run(model, tool, journal=journal, max_steps=2)
 
     assert tool.contexts == [], "a finished call is not made again"
     assert len(model.requests) == 1

@@ -13,7 +13,7 @@ from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest
 from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
-from services.runtime.use_cases.agent.turn_progress import correction, read_output
+from services.runtime.use_cases.agent.schemas import correction, read_output
 from tests.support.agent_fakes import (
     FakeRetriever,
     FakeTool,
