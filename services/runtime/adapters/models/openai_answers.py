@@ -27,12 +27,12 @@ _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summar
 _DEEPEST: Final = 64
 
 
-def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
+def _provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
     """Returns a complete message's or call's provider-specific fields, such as reasoning, or None if it has none."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 
-def add_provider_data(gathered: JsonObject, delta: Mapping[str, Any]) -> None:
+def _add_provider_data(gathered: JsonObject, delta: Mapping[str, Any]) -> None:
     """Merges a chunk's provider data into `gathered`, the data of the earlier chunks."""
     for name in _FIELDS:
         value = delta.get(name)
@@ -40,7 +40,7 @@ def add_provider_data(gathered: JsonObject, delta: Mapping[str, Any]) -> None:
             gathered[name] = _joined(name, gathered.get(name), value)
 
 
-def finished_provider_data(gathered: JsonObject) -> JsonObject | None:
+def _finished_provider_data(gathered: JsonObject) -> JsonObject | None:
     data: JsonObject = without_half_pairs_in(_joined_pieces(gathered))
     return data or None
 
@@ -88,13 +88,8 @@ def _joined_pieces(value: Any) -> Any:
     return value
 
 
-class ArgumentsUnreadable(ValueError):
-    """The arguments of a tool call are nested too deeply to be encoded."""
-
-
-def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
-    """Decodes the tool calls of a complete answer. Raises ArgumentsUnreadable."""
-    return tuple(replace(decode_call(*call_parts(call)), provider_data=provider_data_of(call)) for call in calls)
+class NotAnAnswer(ValueError):
+    """The response isn't a chat completion. The message explains why."""
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
@@ -114,18 +109,14 @@ def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return ToolCall(call_id, name, parsed)
 
 
-def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Returns the call's ID, name and arguments, or "" for missing ones. Raises ArgumentsUnreadable."""
+def _call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Returns the call's ID, name and arguments, or "" for missing ones. Raises NotAnAnswer."""
     function = call.get("function")
-    if not isinstance(function, dict):
-        return _string(call.get("id")), "", ""
+    function = function if isinstance(function, dict) else {}
     arguments = function.get("arguments")
     # Some servers send the arguments as an object instead of a JSON string.
-    return (
-        _string(call.get("id")),
-        _string(function.get("name")),
-        arguments if isinstance(arguments, str) else _written(arguments),
-    )
+    written = arguments if isinstance(arguments, str) else _written(arguments)
+    return _string(call.get("id")), _string(function.get("name")), written
 
 
 def _string(value: Any) -> str:
@@ -138,7 +129,7 @@ def _written(arguments: Any) -> str:
     try:
         return write_json(arguments).decode()
     except TypeError as error:
-        raise ArgumentsUnreadable("a call's arguments are nested too deeply") from error
+        raise NotAnAnswer("a call's arguments are nested too deeply") from error
 
 
 @dataclass(slots=True)
@@ -167,7 +158,7 @@ class _Call:
         return False
 
 
-class StreamedCalls:
+class _StreamedCalls:
     """Joins the fragments of an answer's tool calls.
 
     A fragment belongs to the newest call with the same index or ID. With neither, it continues the newest call.
@@ -178,10 +169,10 @@ class StreamedCalls:
         self._by_index: dict[int, _Call] = {}
 
     def take(self, fragments: Sequence[JsonObject]) -> None:
-        """Adds one chunk's fragments, which all belong to different calls. Raises ArgumentsUnreadable."""
+        """Adds one chunk's fragments, which all belong to different calls. Raises NotAnAnswer."""
         taken: list[_Call] = []
         for position, fragment in enumerate(fragments):
-            call_id, name, arguments = call_parts(fragment)
+            call_id, name, arguments = _call_parts(fragment)
             index = _index(fragment.get("index"))
             call = self._begun(index, call_id)
             if index is None and not call_id and len(fragments) > 1:
@@ -200,7 +191,7 @@ class StreamedCalls:
             call.name = call.name or name
             if arguments and arguments != "null":
                 call.arguments.append(arguments)
-            add_provider_data(call.provider_data, fragment)
+            _add_provider_data(call.provider_data, fragment)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
         """Returns the call with this index. Without an index, returns the call with this ID, or else the newest one."""
@@ -223,7 +214,7 @@ class StreamedCalls:
                     without_half_pairs(call.name),
                     without_half_pairs("".join(call.arguments)),
                 ),
-                provider_data=finished_provider_data(call.provider_data),
+                provider_data=_finished_provider_data(call.provider_data),
             )
             for call in self._calls
         )
@@ -233,10 +224,6 @@ def _index(value: Any) -> int | None:
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-class NotAnAnswer(ValueError):
-    """The response isn't a chat completion. The message explains why."""
 
 
 def decode_answer(payload: bytes) -> ModelAnswer:
@@ -249,13 +236,13 @@ def decode_answer(payload: bytes) -> ModelAnswer:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise NotAnAnswer("the response doesn't contain a message")
-    try:
-        calls = decode_calls(_objects(message.get("tool_calls")))
-    except ArgumentsUnreadable as error:
-        raise NotAnAnswer(str(error)) from error
+    calls = tuple(
+        replace(decode_call(*_call_parts(call)), provider_data=_provider_data_of(call))
+        for call in _objects(message.get("tool_calls"))
+    )
     text = _text(message.get("content")) or _text(message.get("refusal"))
     return ModelAnswer(
-        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=provider_data_of(message)
+        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=_provider_data_of(message)
     )
 
 
@@ -314,7 +301,7 @@ class StreamedAnswer:
     def __init__(self) -> None:
         self._text: list[str] = []
         self._paired = PairedText()
-        self._calls = StreamedCalls()
+        self._calls = _StreamedCalls()
         self._provider_data: JsonObject = {}
         self._usage = Usage(model_calls=1)
         self._finish_reason = ""
@@ -351,11 +338,8 @@ class StreamedAnswer:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return ""
-        try:
-            self._calls.take(_objects(delta.get("tool_calls")))
-        except ArgumentsUnreadable as error:
-            raise NotAnAnswer(str(error)) from error
-        add_provider_data(self._provider_data, delta)
+        self._calls.take(_objects(delta.get("tool_calls")))
+        _add_provider_data(self._provider_data, delta)
         return self._append_text(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
@@ -373,5 +357,5 @@ class StreamedAnswer:
             raise NotAnAnswer("the response doesn't contain any choices")
         calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
-        data = finished_provider_data(self._provider_data)
+        data = _finished_provider_data(self._provider_data)
         return ModelAnswer("".join(self._text), calls, self._usage, reason, provider_data=data)

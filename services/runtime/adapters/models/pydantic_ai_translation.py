@@ -10,6 +10,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from libs.json_text import without_half_pairs, without_half_pairs_in
+from services.runtime.adapters.models.failures import ANSWER_SECONDS
 from services.runtime.adapters.models.openai_answers import decode_call
 from services.runtime.domain.conversation import (
     ArtifactPart,
@@ -100,11 +101,11 @@ def _from_message(message: AssistantMessage) -> theirs.ModelResponse:
     return theirs.ModelResponse(parts)
 
 
-def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
-    """Returns pydantic-ai's settings, with `timeout` in seconds and without the SDK's own retries."""
-    chosen = cast(ModelSettings, {"max_retries": 0, "timeout": timeout, **request.sampling()})
+def settings(request: ModelRequest, *, stream: bool) -> ModelSettings:
+    """Returns pydantic-ai's settings, without the SDK's own retries."""
+    chosen = cast(ModelSettings, {"max_retries": 0, "timeout": ANSWER_SECONDS, **request.sampling()})
     if not stream:
-        chosen["request_timeout"] = timeout
+        chosen["request_timeout"] = ANSWER_SECONDS
     if request.settings.stop:
         chosen["stop_sequences"] = request.settings.stop
     if request.answer_in_text and request.tools:
