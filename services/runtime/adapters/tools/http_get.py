@@ -1,24 +1,14 @@
 """The `http_get` tool, which reads text from hosts that the operator allows."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import aiohttp
 from yarl import URL
 
 from libs.outbound import USUAL_PORTS, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
-from services.runtime.adapters.tools.answer_text import decoded
+from services.runtime.adapters.tools.answer_text import decoded, is_text
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, cut_result, object_schema
-
-_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
-
-
-@dataclass(frozen=True, slots=True)
-class HttpLimits(FetchLimits):
-    """The limits of a request. Text longer than `longest_text` characters is cut."""
-
-    longest_text: int = 20_000
 
 
 class HostList:
@@ -53,13 +43,12 @@ class HttpGet:
         allowed_hosts: Iterable[str],
         *,
         resolver: GuardedResolver | None = None,
-        limits: HttpLimits | None = None,
+        limits: FetchLimits | None = None,
     ) -> None:
         self._hosts = HostList(allowed_hosts)
-        self._limits = limits or HttpLimits()
         self._http = GuardedHttp(
             resolver=resolver or GuardedResolver(),
-            limits=self._limits,
+            limits=limits or FetchLimits(),
             accept="text/*, application/json;q=0.9",
             check=self._require_allowed,
         )
@@ -80,10 +69,10 @@ class HttpGet:
 
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         kind = response.content_type
-        if not (kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml"))):
+        if not is_text(kind):
             raise ToolFailed(f"status {response.status}, but the content is {kind}, not text")
         body, whole = await self._http.read_beginning(response)
-        text = cut_result(decoded(body, response.charset, cut=not whole), self._limits.longest_text, cut=not whole)
+        text = cut_result(decoded(body, response.charset, cut=not whole), cut=not whole)
         if response.status >= 400:
             raise ToolFailed(f"status {response.status}: {text[:500]}")
         return f"{response.status} {kind}\n\n{text}"

@@ -55,15 +55,10 @@ class McpConnection:
         # The SDK's cache of tool lists would still be used after the server restarts with other tools.
         client = Client(streams, cache=None, client_info=Implementation(name="aes", version="1"))
         try:
-            async with http:
-                async with asyncio.timeout(_CONNECT_SECONDS) as limit:
-                    await client.__aenter__()
-                    limit.reschedule(None)
-                try:
-                    self._opened.set_result(client.session)
-                    await self._closing.wait()
-                finally:
-                    await client.__aexit__(None, None, None)
+            async with http, asyncio.timeout(_CONNECT_SECONDS) as limit, client:
+                limit.reschedule(None)
+                self._opened.set_result(client.session)
+                await self._closing.wait()
         except Exception as problem:
             self._fail(problem)
         finally:
@@ -76,14 +71,11 @@ class McpConnection:
             return
         while isinstance(problem, ExceptionGroup):
             problem = problem.exceptions[0]
-        known = problem if isinstance(problem, MCPError) else None
-        late = isinstance(problem, TimeoutError)
-        text = (
-            f"the server didn't open a session within {_CONNECT_SECONDS:g} seconds"
-            if late
-            else "the server doesn't support MCP"
-        )
-        self._opened.set_exception(known or MCPError(0, text))
+        if isinstance(problem, TimeoutError):
+            problem = MCPError(0, f"the server didn't open a session within {_CONNECT_SECONDS:g} seconds")
+        elif not isinstance(problem, MCPError):
+            problem = MCPError(0, "the server doesn't support MCP")
+        self._opened.set_exception(problem)
         # Mark the exception as retrieved, in case no caller is waiting for it.
         self._opened.exception()
 
