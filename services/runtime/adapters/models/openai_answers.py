@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 from libs.json_text import (
@@ -27,65 +28,36 @@ _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summar
 _DEEPEST: Final = 64
 
 
-def _provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Returns a complete message's or call's provider-specific fields, such as reasoning, or None if it has none."""
-    return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
+def _provider_data_of(message: Mapping[str, Any]) -> JsonObject:
+    """Returns the provider-specific fields, such as reasoning, of a message, a call or a chunk of them."""
+    return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)}
 
 
-def _add_provider_data(gathered: JsonObject, delta: Mapping[str, Any]) -> None:
-    """Merges a chunk's provider data into `gathered`, the data of the earlier chunks."""
-    for name in _FIELDS:
-        value = delta.get(name)
-        if value and not is_deeper(value, _DEEPEST):
-            gathered[name] = _joined(name, gathered.get(name), value)
+def _merged_provider_data(chunks: Sequence[JsonObject]) -> JsonObject | None:
+    merged: JsonObject = without_half_pairs_in(_merged("", chunks)) if chunks else {}
+    return merged or None
 
 
-def _finished_provider_data(gathered: JsonObject) -> JsonObject | None:
-    data: JsonObject = without_half_pairs_in(_joined_pieces(gathered))
-    return data or None
-
-
-def _joined(name: str, before: Any, more: Any) -> Any:
-    """Appends a later chunk's value to an earlier one. Streamed text stays in pieces until the answer is complete."""
-    if isinstance(more, str) and name in _IN_PIECES:
-        pieces = before if isinstance(before, _Pieces) else _Pieces()
-        pieces.append(more)
-        return pieces
-    if isinstance(more, dict):
-        joined = before if isinstance(before, dict) else {}
-        for key, value in more.items():
+def _merged(name: str, values: Sequence[Any]) -> Any:
+    """Merges a field's values in the chunks of an answer. A value of another type replaces the earlier ones."""
+    last = values[-1]
+    begin = next((n for n in range(len(values), 0, -1) if type(values[n - 1]) is not type(last)), 0)
+    alike = values[begin:]
+    if isinstance(last, str) and name in _IN_PIECES:
+        return "".join(alike)
+    if isinstance(last, dict):
+        members: dict[str, list[Any]] = {}
+        for key, value in chain.from_iterable(each.items() for each in alike):
             if value is not None:
-                joined[key] = _joined(key, joined.get(key), value)
-        return joined
-    if isinstance(more, list):
-        items = before if isinstance(before, list) else []
-        for item in more:
-            _add_item(items, item)
-        return items
-    return more
-
-
-def _add_item(items: list[Any], item: Any) -> None:
-    index = item.get("index") if isinstance(item, dict) else None
-    same = next((i for i in items if index is not None and isinstance(i, dict) and i.get("index") == index), None)
-    if same is None:
-        items.append(_joined("", None, item))
-    else:
-        _joined("", same, item)
-
-
-class _Pieces(list[str]):
-    """The pieces of a streamed string."""
-
-
-def _joined_pieces(value: Any) -> Any:
-    if isinstance(value, _Pieces):
-        return "".join(value)
-    if isinstance(value, dict):
-        return {name: _joined_pieces(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_joined_pieces(item) for item in value]
-    return value
+                members.setdefault(key, []).append(value)
+        return {key: _merged(key, found) for key, found in members.items()}
+    if isinstance(last, list):
+        items: dict[tuple[bool, Any], list[Any]] = {}
+        for number, item in enumerate(chain.from_iterable(alike)):
+            index = item.get("index") if isinstance(item, dict) else None
+            items.setdefault((index is None, number if index is None else repr(index)), []).append(item)
+        return [_merged("", found) for found in items.values()]
+    return last
 
 
 class NotAnAnswer(ValueError):
@@ -137,7 +109,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
-    provider_data: JsonObject = field(default_factory=dict)
+    provider_data: list[JsonObject] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -191,7 +163,8 @@ class _StreamedCalls:
             call.name = call.name or name
             if arguments and arguments != "null":
                 call.arguments.append(arguments)
-            _add_provider_data(call.provider_data, fragment)
+            if data := _provider_data_of(fragment):
+                call.provider_data.append(data)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
         """Returns the call with this index. Without an index, returns the call with this ID, or else the newest one."""
@@ -214,7 +187,7 @@ class _StreamedCalls:
                     without_half_pairs(call.name),
                     without_half_pairs("".join(call.arguments)),
                 ),
-                provider_data=_finished_provider_data(call.provider_data),
+                provider_data=_merged_provider_data(call.provider_data),
             )
             for call in self._calls
         )
@@ -237,12 +210,12 @@ def decode_answer(payload: bytes) -> ModelAnswer:
     if not isinstance(message, dict):
         raise NotAnAnswer("the response doesn't contain a message")
     calls = tuple(
-        replace(decode_call(*_call_parts(call)), provider_data=_provider_data_of(call))
+        replace(decode_call(*_call_parts(call)), provider_data=_provider_data_of(call) or None)
         for call in _objects(message.get("tool_calls"))
     )
     text = _text(message.get("content")) or _text(message.get("refusal"))
     return ModelAnswer(
-        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=_provider_data_of(message)
+        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=_provider_data_of(message) or None
     )
 
 
@@ -302,7 +275,7 @@ class StreamedAnswer:
         self._text: list[str] = []
         self._paired = PairedText()
         self._calls = _StreamedCalls()
-        self._provider_data: JsonObject = {}
+        self._provider_data: list[JsonObject] = []
         self._usage = Usage(model_calls=1)
         self._finish_reason = ""
         self._ended = False
@@ -339,7 +312,8 @@ class StreamedAnswer:
         if not isinstance(delta, dict):
             return ""
         self._calls.take(_objects(delta.get("tool_calls")))
-        _add_provider_data(self._provider_data, delta)
+        if data := _provider_data_of(delta):
+            self._provider_data.append(data)
         return self._append_text(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
@@ -357,5 +331,5 @@ class StreamedAnswer:
             raise NotAnAnswer("the response doesn't contain any choices")
         calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
-        data = _finished_provider_data(self._provider_data)
+        data = _merged_provider_data(self._provider_data)
         return ModelAnswer("".join(self._text), calls, self._usage, reason, provider_data=data)
