@@ -82,14 +82,14 @@ class McpConnector:
                     result = await _send(await connection.session(), tool, arguments, context)
                     break
                 except MCPError as problem:
-                    self._connections.retire(connection)
+                    connection.retired = True
                     if not (again and known and _may_be_sent_again(tool, problem)):
                         raise _failure(problem) from None
                 except ValidationError:
                     raise ToolFailed("the server's response violates the protocol") from None
                 except BaseException:
                     # After a timeout, the next call to this server uses a new connection.
-                    self._connections.retire(connection)
+                    connection.retired = True
                     raise
         if isinstance(result, InputRequiredResult):
             raise ToolFailed("the server requests additional input, which isn't supported")
