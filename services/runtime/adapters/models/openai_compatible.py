@@ -82,8 +82,10 @@ def _messages(request: ModelRequest, *, native_output: bool) -> list[JsonObject]
 
 def _message(message: Message) -> JsonObject:
     match message:
-        case UserMessage():
-            return {"role": "user", "content": _user_content(message)}
+        case UserMessage((TextPart(text),)):
+            return {"role": "user", "content": text}
+        case UserMessage(parts):
+            return {"role": "user", "content": [part_to_json(part) for part in parts]}
         case AssistantMessage():
             data = message.provider_data or {}
             if not message.tool_calls:
@@ -92,14 +94,6 @@ def _message(message: Message) -> JsonObject:
             return {"role": "assistant", "content": message.text or None, "tool_calls": calls, **data}
         case ToolMessage(result):
             return {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
-
-
-def _user_content(message: UserMessage) -> str | list[JsonObject]:
-    match message.parts:
-        case (TextPart(text),):
-            return text
-        case parts:
-            return [part_to_json(part) for part in parts]
 
 
 def _call(call: ToolCall) -> JsonObject:
