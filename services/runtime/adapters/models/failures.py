@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -112,28 +113,20 @@ class ProviderCalls:
         return Retryable(self.failed("the connection failed"))
 
 
-def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:
+def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Returns the delay that the response's headers ask for, in seconds, or None if it's missing or unreadable."""
-    milliseconds = headers.get("retry-after-ms")
-    value = headers.get("retry-after")
-    try:
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
+    with suppress(ValueError):
         if milliseconds is not None:
             return max(0.0, float(milliseconds) / 1000)
-        if value is None:
-            return None
-        return max(0.0, float(value))
-    except ValueError:
-        return _seconds_until(value, now or (lambda: datetime.now(UTC)))
-
-
-def _seconds_until(value: str | None, now: Callable[[], datetime]) -> float | None:
+        return None if value is None else max(0.0, float(value))
     try:
         moment = parsedate_to_datetime(value or "")
     except ValueError:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now()).total_seconds())
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
 def redact(message: str, secrets: Iterable[str] = ()) -> str:

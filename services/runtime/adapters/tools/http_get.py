@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import aiohttp
 from yarl import URL
 
-from libs.outbound import USUAL_PORTS, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.answer_text import decoded, is_text
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, cut_result, object_schema
@@ -20,13 +20,12 @@ class HostList:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def __contains__(self, target: tuple[str, int, bool]) -> bool:
-        """Returns whether (host, port, is_default_port) is allowed. An entry without a port allows the default port."""
-        host, port, usual_port = target
-        host = host.lower().rstrip(".")
+    def allows(self, url: URL) -> bool:
+        """Returns whether the URL's host is allowed. An entry without a port allows the default port."""
+        host, usual_port = (url.host or "").lower().rstrip("."), url.is_default_port()
         labels = host.split(".")
         names = [host, *("*." + ".".join(labels[depth:]) for depth in range(1, len(labels)))]
-        return any(f"{name}:{port}" in self._entries or (usual_port and name in self._entries) for name in names)
+        return any(f"{name}:{url.port}" in self._entries or (usual_port and name in self._entries) for name in names)
 
 
 class HttpGet:
@@ -63,9 +62,8 @@ class HttpGet:
             raise ToolFailed(str(error)) from error
 
     def _require_allowed(self, url: URL) -> None:
-        host, port = url.host or "", url.port or 0
-        if (host, port, port == USUAL_PORTS[url.scheme]) not in self._hosts:
-            raise FetchRefused(f"host {host[:200]!r} isn't on this service's allowlist")
+        if not self._hosts.allows(url):
+            raise FetchRefused(f"host {(url.host or '')[:200]!r} isn't on this service's allowlist")
 
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         kind = response.content_type
