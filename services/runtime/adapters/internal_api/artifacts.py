@@ -38,9 +38,9 @@ _Read = Callable[[AsyncIterator[bytes]], Awaitable[bytes]]
 class HttpArtifacts:
     """Implements SessionArtifacts over HTTP. If the service doesn't respond, calls are retried for ten seconds."""
 
-    def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
+    def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
-        self._breaker = breaker or CircuitBreaker(_RETRIES)
+        self._breaker = CircuitBreaker(_RETRIES)
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact:
         return Artifact.model_validate_json(await self._ask("GET", _path(session_id, artifact_id), caller))

@@ -93,19 +93,11 @@ OTHERS = (
         wants_bytes=True,
         ignores=frozenset({"parallel_tool_calls"}),
     ),
-    OtherProvider(
-        "groq",
-        ("GROQ_API_KEY",),
-        _models("groq", blind="openai/gpt-oss-120b openai/gpt-oss-20b"),
-    ),
+    OtherProvider("groq", ("GROQ_API_KEY",), _models("groq", blind="openai/gpt-oss-120b openai/gpt-oss-20b")),
     OtherProvider(
         "mistral",
         ("MISTRAL_API_KEY",),
-        _models(
-            "mistral",
-            "mistral-large-latest mistral-medium-latest mistral-small-latest",
-            blind="codestral-latest",
-        ),
+        _models("mistral", "mistral-large-latest mistral-medium-latest mistral-small-latest", blind="codestral-latest"),
     ),
     OtherProvider("cerebras", ("CEREBRAS_API_KEY",)),
     OtherProvider("moonshotai", ("MOONSHOTAI_API_KEY",)),

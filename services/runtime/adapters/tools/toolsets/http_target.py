@@ -40,9 +40,9 @@ class TargetRequest:
 
 
 class HttpTarget:
-    def __init__(self, resolver: GuardedResolver, secrets: ToolsetSecrets, limits: FetchLimits = _LIMITS) -> None:
+    def __init__(self, resolver: GuardedResolver, secrets: ToolsetSecrets) -> None:
         self._secrets = secrets
-        self._http = GuardedHttp(resolver=resolver, limits=limits, accept="application/json, text/*;q=0.9, */*;q=0.1")
+        self._http = GuardedHttp(resolver=resolver, limits=_LIMITS, accept="application/json, text/*;q=0.9, */*;q=0.1")
 
     async def close(self) -> None:
         await self._http.close()

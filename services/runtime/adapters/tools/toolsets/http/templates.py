@@ -17,6 +17,8 @@ from services.runtime.domain.tools import ToolFailed
 _PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_-]*)\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _WHOLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _FORM: Final = "application/x-www-form-urlencoded"
+_MISSING: Final = object()
+"""Stands for an optional argument that a call omits."""
 
 
 class RequestTemplate(BaseModel):
@@ -66,21 +68,11 @@ class RequestTemplate(BaseModel):
         return json.dumps(value, ensure_ascii=False).encode(errors="replace")
 
 
-class _Missing:
-    """An optional argument that a call omits."""
-
-
-_MISSING: Final = _Missing()
-
-
 def _names(template: Any) -> Iterator[str]:
     if isinstance(template, str):
         yield from (found[2] for found in _PLACEHOLDER.finditer(template) if found[2])
-    elif isinstance(template, dict):
-        for value in template.values():
-            yield from _names(value)
-    elif isinstance(template, list):
-        for value in template:
+    elif isinstance(template, dict | list):
+        for value in template.values() if isinstance(template, dict) else template:
             yield from _names(value)
 
 
