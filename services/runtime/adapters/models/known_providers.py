@@ -50,9 +50,6 @@ class OtherProvider:
     wants_bytes: bool = False
     ignores: frozenset[str] = frozenset()
 
-    def configured(self, environ: Mapping[str, str]) -> bool:
-        return any(environ.get(variable) for variable in self.variables)
-
 
 COMPATIBLE = (
     CompatibleProvider(

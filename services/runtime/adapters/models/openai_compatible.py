@@ -1,7 +1,6 @@
 """Calls OpenAI-compatible servers over HTTP. No SDK is used, since this is the hot path."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
@@ -18,7 +17,7 @@ from services.runtime.adapters.models.failures import (
     error_text,
     retry_after_seconds,
 )
-from services.runtime.adapters.models.known_providers import NativeOutput
+from services.runtime.adapters.models.known_providers import CompatibleProvider
 from services.runtime.adapters.models.openai_answers import NotAnAnswer, StreamedAnswer, decode_answer
 from services.runtime.domain.conversation import (
     AssistantMessage,
@@ -38,6 +37,7 @@ _STRICT_KEYWORDS: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "title", "description")
 )
 _LARGEST_ERROR_BYTES: Final = 64 * 1024
+_LARGEST_ANSWER_BYTES: Final = 8 * 1024 * 1024
 _CONNECT_SECONDS: Final = 10.0
 
 
@@ -120,34 +120,33 @@ def _calling(request: ModelRequest) -> JsonObject:
     return settings
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An OpenAI-compatible server. Model names start with `provider`. `base_url` excludes `/chat/completions`.
+class OpenAICompatible:
+    """Implements ChatModel for one server. `base_url` excludes `/chat/completions`.
 
     `timeout`, in seconds, limits a whole answer, or the gap between two chunks of a streamed answer.
     """
 
-    provider: str
-    base_url: str
-    api_key: str | None = None
-    timeout: float = ANSWER_SECONDS
-    largest_answer_bytes: int = 8 * 1024 * 1024
-    native_output: NativeOutput = "never"
-
-
-class OpenAICompatible:
-    """Implements ChatModel for one endpoint."""
-
-    def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession, retry: RetryPolicy | None = None) -> None:
-        self._endpoint = endpoint
+    def __init__(
+        self,
+        provider: CompatibleProvider,
+        base_url: str,
+        api_key: str | None,
+        session: aiohttp.ClientSession,
+        retry: RetryPolicy | None = None,
+        *,
+        timeout: float = ANSWER_SECONDS,
+        largest_answer_bytes: int = _LARGEST_ANSWER_BYTES,
+    ) -> None:
+        self._native_output = provider.native_output
         self._session = session
-        self._calls = ProviderCalls(endpoint.provider, retry, endpoint.api_key)
-        self._url = URL(endpoint.base_url.rstrip("/") + "/chat/completions")
+        self._calls = ProviderCalls(provider.name, retry, api_key)
+        self._largest_answer_bytes = largest_answer_bytes
+        self._url = URL(base_url.rstrip("/") + "/chat/completions")
         self._headers = {"Content-Type": "application/json"}
-        if endpoint.api_key:
-            self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
-        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout, sock_connect=_CONNECT_SECONDS)
-        self._stream_timeout = aiohttp.ClientTimeout(sock_read=endpoint.timeout, sock_connect=_CONNECT_SECONDS)
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
+        self._stream_timeout = aiohttp.ClientTimeout(sock_read=timeout, sock_connect=_CONNECT_SECONDS)
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
         name, stream = request.model.partition(":")[2], on_text is not None
@@ -164,10 +163,9 @@ class OpenAICompatible:
         return await self._calls.run(lambda emit: self._attempt(body, emit), on_text)
 
     def _takes_schema(self, request: ModelRequest) -> bool:
-        when = self._endpoint.native_output
-        if request.output_object is None or when == "never":
+        if request.output_object is None or self._native_output == "never":
             return False
-        return when == "always" or not request.callable_tools
+        return self._native_output == "always" or not request.callable_tools
 
     async def _attempt(self, body: bytes, on_text: OnText | None) -> ModelAnswer:
         timeout = self._timeout if on_text is None else self._stream_timeout
@@ -229,7 +227,7 @@ class OpenAICompatible:
         size = 0
         async for piece in response.content.iter_any():
             size += len(piece)
-            if size > self._endpoint.largest_answer_bytes:
+            if size > self._largest_answer_bytes:
                 raise self._calls.failed("the response exceeds the maximum size")
             yield piece
 

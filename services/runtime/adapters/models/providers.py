@@ -10,7 +10,7 @@ from libs.retry import RetryPolicy
 from services.runtime.adapters.models.extractive.model import ExtractiveModel
 from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
-from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
+from services.runtime.adapters.models.openai_compatible import OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.adapters.models.reasoning import ReasoningApart
 from services.runtime.adapters.models.tool_names import ProviderToolNames
@@ -107,13 +107,11 @@ def model_providers(
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
-        model = settings and _adapted(
-            OpenAICompatible(Endpoint(known.name, *settings, native_output=known.native_output), session, retry)
-        )
+        model = settings and _adapted(OpenAICompatible(known, *settings, session, retry))
         remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
-        configured = other.configured(environ)
+        configured = any(environ.get(variable) for variable in other.variables)
         images = ImageFetching(resolver) if other.wants_bytes else None
         direct = _adapted(PydanticAIDirect(other.name, retry, images=images)) if configured else None
         remedy = f"set {' or '.join(other.variables)}"
