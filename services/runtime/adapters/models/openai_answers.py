@@ -201,12 +201,11 @@ def _index(value: Any) -> int | None:
 
 def decode_answer(payload: bytes) -> ModelAnswer:
     """Decodes a completion. Raises NotAnAnswer, or ErrorInBody if a response with status 200 contains an error."""
-    try:
-        body = read_json(payload, nan_as_null=True)
-    except NotJson as error:
-        raise NotAnAnswer("the response isn't JSON") from error
-    choice = _choice(body)
-    message = choice.get("message")
+    body = _parsed(payload, "the response")
+    choices = _objects(body.get("choices"))
+    if not choices:
+        raise NotAnAnswer("the response doesn't contain any choices")
+    message = choices[0].get("message")
     if not isinstance(message, dict):
         raise NotAnAnswer("the response doesn't contain a message")
     calls = tuple(
@@ -214,20 +213,21 @@ def decode_answer(payload: bytes) -> ModelAnswer:
         for call in _objects(message.get("tool_calls"))
     )
     text = _text(message.get("content")) or _text(message.get("refusal"))
-    return ModelAnswer(
-        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=_provider_data_of(message) or None
-    )
+    reason = "tool_calls" if calls else _text(choices[0].get("finish_reason")) or "stop"
+    data = _provider_data_of(message) or None
+    return ModelAnswer(text, calls, _usage(body.get("usage")), reason, provider_data=data)
 
 
-def _choice(body: Any) -> JsonObject:
+def _parsed(payload: bytes, what: str, *, keep_half_pairs: bool = False) -> JsonObject:
+    try:
+        body = read_json(payload, nan_as_null=True, keep_half_pairs=keep_half_pairs)
+    except NotJson as error:
+        raise NotAnAnswer(f"{what} isn't JSON") from error
     if (refusal := error_in(body)) is not None:
         raise ErrorInBody(refusal)
     if not isinstance(body, dict):
-        raise NotAnAnswer("the response isn't a JSON object")
-    choices = _objects(body.get("choices"))
-    if not choices:
-        raise NotAnAnswer("the response doesn't contain any choices")
-    return choices[0]
+        raise NotAnAnswer(f"{what} isn't a JSON object")
+    return body
 
 
 def _objects(value: Any) -> list[JsonObject]:
@@ -264,10 +264,6 @@ def _newer(before: Usage, usage: Usage) -> Usage:
     )
 
 
-def _finish(choice: JsonObject, calls: tuple[ToolCall, ...]) -> str:
-    return "tool_calls" if calls else _text(choice.get("finish_reason")) or "stop"
-
-
 class StreamedAnswer:
     """Assembles the chunks of a streamed completion into an answer."""
 
@@ -291,14 +287,7 @@ class StreamedAnswer:
         if data == b"[DONE]":
             self._ended = True
             return ""
-        try:
-            chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
-        except NotJson as error:
-            raise NotAnAnswer("a chunk of the response isn't JSON") from error
-        if (refusal := error_in(chunk)) is not None:
-            raise ErrorInBody(refusal)
-        if not isinstance(chunk, dict):
-            raise NotAnAnswer("a chunk of the response isn't a JSON object")
+        chunk = _parsed(data, "a chunk of the response", keep_half_pairs=True)
         choices = _objects(chunk.get("choices"))
         # Moonshot reports usage within the choice.
         for holder in (*choices[:1], chunk):

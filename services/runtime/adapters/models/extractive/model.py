@@ -133,9 +133,10 @@ def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
     return not tried and any(tool.name == "artifact_create" for tool in request.tools)
 
 
-def _files(messages: Sequence[Message]) -> list[TextPart]:
+def _files(messages: Sequence[Message]) -> list[tuple[str, ArtifactPart]]:
+    """Returns the files in the conversation, newest message first, each with its text."""
     return [
-        part
+        (part.text, part.file)
         for message in reversed(messages)
         if isinstance(message, UserMessage)
         for part in message.parts
@@ -143,12 +144,12 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
     ]
 
 
-def _documents(files: Sequence[TextPart]) -> list[_Source]:
+def _documents(files: Sequence[tuple[str, ArtifactPart]]) -> list[_Source]:
     """Returns the text of files that are included whole, without the first line, which contains the file's name."""
     return [
-        _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
-        for part in files
-        if part.file is not None and part.file.strategy == _DOCUMENT and "\n" in part.text
+        _Source(text.partition("\n")[2], name=file.name, file=file)
+        for text, file in files
+        if file.strategy == _DOCUMENT and "\n" in text
     ]
 
 
