@@ -1,10 +1,11 @@
 """Reads and stores session artifacts through the artifacts service's internal API."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import orjson
@@ -30,14 +31,16 @@ _MOST: Final = 200
 _RETRIES: Final = RetryPolicy(longest=1.0, give_up_after=10.0)
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 _OWNER: Final = "artifacts"
+_Exchange = AbstractAsyncContextManager[UpstreamStream]
+_Read = Callable[[AsyncIterator[bytes]], Awaitable[bytes]]
 
 
 class HttpArtifacts:
     """Implements SessionArtifacts over HTTP. If the service doesn't respond, calls are retried for ten seconds."""
 
-    def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
+    def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
-        self._breaker = breaker or CircuitBreaker(_RETRIES)
+        self._breaker = CircuitBreaker(_RETRIES)
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact:
         return Artifact.model_validate_json(await self._ask("GET", _path(session_id, artifact_id), caller))
@@ -81,41 +84,35 @@ class HttpArtifacts:
         return ArtifactPreview.model_validate_json(body).sheets
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
-        async def fetch() -> UpstreamResponse:
-            async with self._download(session_id, artifact_id, caller) as answer:
-                return await _whole(answer)
-
-        async with asyncio.timeout(_BYTES_SECONDS):
-            return checked(await self._breaker.run(fetch, on=ServiceUnavailable))
+        return await self._exchange(lambda: self._download(session_id, artifact_id, caller))
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, path: Path) -> None:
-        async def fetch() -> UpstreamResponse:
-            async with self._download(session_id, artifact_id, caller) as answer:
-                if answer.status >= 400:
-                    return await _whole(answer)
-                await _write(answer.pieces, path)
-                return UpstreamResponse(answer.status, b"", "")
-
-        async with asyncio.timeout(_BYTES_SECONDS):
-            checked(await self._breaker.run(fetch, on=ServiceUnavailable))
+        await self._exchange(lambda: self._download(session_id, artifact_id, caller), partial(_write, path))
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
         async def pieces() -> AsyncIterator[bytes]:
             yield content
 
-        async def make() -> UpstreamResponse:
-            sent: dict[str, Any] = {"params": {"name": name, "key": key}, "body": pieces(), "headers": _BYTES}
-            async with self._calls.exchange("POST", _OWNER, path, caller, **sent) as answer:
-                return await _whole(answer)
+        def upload() -> _Exchange:
+            params = {"name": name, "key": key}
+            return self._calls.exchange("POST", _OWNER, path, caller, params=params, body=pieces(), headers=_BYTES)
 
         path = f"/internal/sessions/{quote(session_id, safe='')}/generated-artifacts"
-        async with asyncio.timeout(_BYTES_SECONDS):
-            return Artifact.model_validate_json(checked(await self._breaker.run(make, on=ServiceUnavailable)))
+        return Artifact.model_validate_json(await self._exchange(upload))
 
-    def _download(
-        self, session_id: str, artifact_id: str, caller: Identity
-    ) -> AbstractAsyncContextManager[UpstreamStream]:
+    def _download(self, session_id: str, artifact_id: str, caller: Identity) -> _Exchange:
         return self._calls.exchange("GET", _OWNER, f"{_path(session_id, artifact_id)}/download", caller)
+
+    async def _exchange(self, begin: Callable[[], _Exchange], read: _Read | None = None) -> bytes:
+        """Returns the whole body, or what ``read`` makes of the pieces of a successful response."""
+
+        async def attempt() -> UpstreamResponse:
+            async with begin() as answer:
+                body = await (read if read and answer.status < 400 else _joined)(answer.pieces)
+                return UpstreamResponse(answer.status, body, "")
+
+        async with asyncio.timeout(_BYTES_SECONDS):
+            return checked(await self._breaker.run(attempt, on=ServiceUnavailable))
 
     async def _ask(
         self,
@@ -140,15 +137,12 @@ def _path(session_id: str, *more: str) -> str:
     return "/".join(["/internal/sessions", quote(session_id, safe=""), "artifacts", *(quote(m, safe="") for m in more)])
 
 
-async def _whole(answer: UpstreamStream) -> UpstreamResponse:
-    body = b"".join([piece async for piece in answer.pieces])
-    return UpstreamResponse(answer.status, body, answer.headers.get("Content-Type", ""))
+async def _joined(pieces: AsyncIterator[bytes]) -> bytes:
+    return b"".join([piece async for piece in pieces])
 
 
-async def _write(pieces: AsyncIterator[bytes], path: Path) -> None:
-    file: BinaryIO = await asyncio.to_thread(path.open, "wb")
-    try:
+async def _write(path: Path, pieces: AsyncIterator[bytes]) -> bytes:
+    with await asyncio.to_thread(path.open, "wb") as file:
         async for piece in pieces:
             await asyncio.to_thread(file.write, piece)
-    finally:
-        file.close()
+    return b""

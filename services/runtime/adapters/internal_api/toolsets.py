@@ -22,9 +22,9 @@ _KEPT_BYTES: Final = 32 * 1024 * 1024
 class HttpToolsets:
     """Implements ToolsetCatalogue over HTTP. Toolsets are fetched before every turn, since they may have changed."""
 
-    def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
+    def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
-        self._breaker = breaker or CircuitBreaker(_RETRIES)
+        self._breaker = CircuitBreaker(_RETRIES)
         self._decoded: OrderedDict[tuple[str, bytes], tuple[Toolset, ...]] = OrderedDict()
         self._kept_bytes = 0
 

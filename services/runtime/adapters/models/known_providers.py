@@ -50,9 +50,6 @@ class OtherProvider:
     wants_bytes: bool = False
     ignores: frozenset[str] = frozenset()
 
-    def configured(self, environ: Mapping[str, str]) -> bool:
-        return any(environ.get(variable) for variable in self.variables)
-
 
 COMPATIBLE = (
     CompatibleProvider(
@@ -93,19 +90,11 @@ OTHERS = (
         wants_bytes=True,
         ignores=frozenset({"parallel_tool_calls"}),
     ),
-    OtherProvider(
-        "groq",
-        ("GROQ_API_KEY",),
-        _models("groq", blind="openai/gpt-oss-120b openai/gpt-oss-20b"),
-    ),
+    OtherProvider("groq", ("GROQ_API_KEY",), _models("groq", blind="openai/gpt-oss-120b openai/gpt-oss-20b")),
     OtherProvider(
         "mistral",
         ("MISTRAL_API_KEY",),
-        _models(
-            "mistral",
-            "mistral-large-latest mistral-medium-latest mistral-small-latest",
-            blind="codestral-latest",
-        ),
+        _models("mistral", "mistral-large-latest mistral-medium-latest mistral-small-latest", blind="codestral-latest"),
     ),
     OtherProvider("cerebras", ("CEREBRAS_API_KEY",)),
     OtherProvider("moonshotai", ("MOONSHOTAI_API_KEY",)),

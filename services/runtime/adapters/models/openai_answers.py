@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 from libs.json_text import (
@@ -27,74 +28,40 @@ _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summar
 _DEEPEST: Final = 64
 
 
-def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Returns a complete message's or call's provider-specific fields, such as reasoning, or None if it has none."""
-    return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
+def _provider_data_of(message: Mapping[str, Any]) -> JsonObject:
+    """Returns the provider-specific fields, such as reasoning, of a message, a call or a chunk of them."""
+    return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)}
 
 
-def add_provider_data(gathered: JsonObject, delta: Mapping[str, Any]) -> None:
-    """Merges a chunk's provider data into `gathered`, the data of the earlier chunks."""
-    for name in _FIELDS:
-        value = delta.get(name)
-        if value and not is_deeper(value, _DEEPEST):
-            gathered[name] = _joined(name, gathered.get(name), value)
+def _merged_provider_data(chunks: Sequence[JsonObject]) -> JsonObject | None:
+    merged: JsonObject = without_half_pairs_in(_merged("", chunks)) if chunks else {}
+    return merged or None
 
 
-def finished_provider_data(gathered: JsonObject) -> JsonObject | None:
-    data: JsonObject = without_half_pairs_in(_joined_pieces(gathered))
-    return data or None
-
-
-def _joined(name: str, before: Any, more: Any) -> Any:
-    """Appends a later chunk's value to an earlier one. Streamed text stays in pieces until the answer is complete."""
-    if isinstance(more, str) and name in _IN_PIECES:
-        pieces = before if isinstance(before, _Pieces) else _Pieces()
-        pieces.append(more)
-        return pieces
-    if isinstance(more, dict):
-        joined = before if isinstance(before, dict) else {}
-        for key, value in more.items():
+def _merged(name: str, values: Sequence[Any]) -> Any:
+    """Merges a field's values in the chunks of an answer. A value of another type replaces the earlier ones."""
+    last = values[-1]
+    begin = next((n for n in range(len(values), 0, -1) if type(values[n - 1]) is not type(last)), 0)
+    alike = values[begin:]
+    if isinstance(last, str) and name in _IN_PIECES:
+        return "".join(alike)
+    if isinstance(last, dict):
+        members: dict[str, list[Any]] = {}
+        for key, value in chain.from_iterable(each.items() for each in alike):
             if value is not None:
-                joined[key] = _joined(key, joined.get(key), value)
-        return joined
-    if isinstance(more, list):
-        items = before if isinstance(before, list) else []
-        for item in more:
-            _add_item(items, item)
-        return items
-    return more
+                members.setdefault(key, []).append(value)
+        return {key: _merged(key, found) for key, found in members.items()}
+    if isinstance(last, list):
+        items: dict[tuple[bool, Any], list[Any]] = {}
+        for number, item in enumerate(chain.from_iterable(alike)):
+            index = item.get("index") if isinstance(item, dict) else None
+            items.setdefault((index is None, number if index is None else repr(index)), []).append(item)
+        return [_merged("", found) for found in items.values()]
+    return last
 
 
-def _add_item(items: list[Any], item: Any) -> None:
-    index = item.get("index") if isinstance(item, dict) else None
-    same = next((i for i in items if index is not None and isinstance(i, dict) and i.get("index") == index), None)
-    if same is None:
-        items.append(_joined("", None, item))
-    else:
-        _joined("", same, item)
-
-
-class _Pieces(list[str]):
-    """The pieces of a streamed string."""
-
-
-def _joined_pieces(value: Any) -> Any:
-    if isinstance(value, _Pieces):
-        return "".join(value)
-    if isinstance(value, dict):
-        return {name: _joined_pieces(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_joined_pieces(item) for item in value]
-    return value
-
-
-class ArgumentsUnreadable(ValueError):
-    """The arguments of a tool call are nested too deeply to be encoded."""
-
-
-def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
-    """Decodes the tool calls of a complete answer. Raises ArgumentsUnreadable."""
-    return tuple(replace(decode_call(*call_parts(call)), provider_data=provider_data_of(call)) for call in calls)
+class NotAnAnswer(ValueError):
+    """The response isn't a chat completion. The message explains why."""
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
@@ -114,18 +81,14 @@ def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return ToolCall(call_id, name, parsed)
 
 
-def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Returns the call's ID, name and arguments, or "" for missing ones. Raises ArgumentsUnreadable."""
+def _call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Returns the call's ID, name and arguments, or "" for missing ones. Raises NotAnAnswer."""
     function = call.get("function")
-    if not isinstance(function, dict):
-        return _string(call.get("id")), "", ""
+    function = function if isinstance(function, dict) else {}
     arguments = function.get("arguments")
     # Some servers send the arguments as an object instead of a JSON string.
-    return (
-        _string(call.get("id")),
-        _string(function.get("name")),
-        arguments if isinstance(arguments, str) else _written(arguments),
-    )
+    written = arguments if isinstance(arguments, str) else _written(arguments)
+    return _string(call.get("id")), _string(function.get("name")), written
 
 
 def _string(value: Any) -> str:
@@ -138,7 +101,7 @@ def _written(arguments: Any) -> str:
     try:
         return write_json(arguments).decode()
     except TypeError as error:
-        raise ArgumentsUnreadable("a call's arguments are nested too deeply") from error
+        raise NotAnAnswer("a call's arguments are nested too deeply") from error
 
 
 @dataclass(slots=True)
@@ -146,7 +109,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
-    provider_data: JsonObject = field(default_factory=dict)
+    provider_data: list[JsonObject] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -167,7 +130,7 @@ class _Call:
         return False
 
 
-class StreamedCalls:
+class _StreamedCalls:
     """Joins the fragments of an answer's tool calls.
 
     A fragment belongs to the newest call with the same index or ID. With neither, it continues the newest call.
@@ -178,10 +141,10 @@ class StreamedCalls:
         self._by_index: dict[int, _Call] = {}
 
     def take(self, fragments: Sequence[JsonObject]) -> None:
-        """Adds one chunk's fragments, which all belong to different calls. Raises ArgumentsUnreadable."""
+        """Adds one chunk's fragments, which all belong to different calls. Raises NotAnAnswer."""
         taken: list[_Call] = []
         for position, fragment in enumerate(fragments):
-            call_id, name, arguments = call_parts(fragment)
+            call_id, name, arguments = _call_parts(fragment)
             index = _index(fragment.get("index"))
             call = self._begun(index, call_id)
             if index is None and not call_id and len(fragments) > 1:
@@ -200,7 +163,8 @@ class StreamedCalls:
             call.name = call.name or name
             if arguments and arguments != "null":
                 call.arguments.append(arguments)
-            add_provider_data(call.provider_data, fragment)
+            if data := _provider_data_of(fragment):
+                call.provider_data.append(data)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
         """Returns the call with this index. Without an index, returns the call with this ID, or else the newest one."""
@@ -223,7 +187,7 @@ class StreamedCalls:
                     without_half_pairs(call.name),
                     without_half_pairs("".join(call.arguments)),
                 ),
-                provider_data=finished_provider_data(call.provider_data),
+                provider_data=_merged_provider_data(call.provider_data),
             )
             for call in self._calls
         )
@@ -235,39 +199,35 @@ def _index(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-class NotAnAnswer(ValueError):
-    """The response isn't a chat completion. The message explains why."""
-
-
 def decode_answer(payload: bytes) -> ModelAnswer:
     """Decodes a completion. Raises NotAnAnswer, or ErrorInBody if a response with status 200 contains an error."""
-    try:
-        body = read_json(payload, nan_as_null=True)
-    except NotJson as error:
-        raise NotAnAnswer("the response isn't JSON") from error
-    choice = _choice(body)
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        raise NotAnAnswer("the response doesn't contain a message")
-    try:
-        calls = decode_calls(_objects(message.get("tool_calls")))
-    except ArgumentsUnreadable as error:
-        raise NotAnAnswer(str(error)) from error
-    text = _text(message.get("content")) or _text(message.get("refusal"))
-    return ModelAnswer(
-        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=provider_data_of(message)
-    )
-
-
-def _choice(body: Any) -> JsonObject:
-    if (refusal := error_in(body)) is not None:
-        raise ErrorInBody(refusal)
-    if not isinstance(body, dict):
-        raise NotAnAnswer("the response isn't a JSON object")
+    body = _parsed(payload, "the response")
     choices = _objects(body.get("choices"))
     if not choices:
         raise NotAnAnswer("the response doesn't contain any choices")
-    return choices[0]
+    message = choices[0].get("message")
+    if not isinstance(message, dict):
+        raise NotAnAnswer("the response doesn't contain a message")
+    calls = tuple(
+        replace(decode_call(*_call_parts(call)), provider_data=_provider_data_of(call) or None)
+        for call in _objects(message.get("tool_calls"))
+    )
+    text = _text(message.get("content")) or _text(message.get("refusal"))
+    reason = "tool_calls" if calls else _text(choices[0].get("finish_reason")) or "stop"
+    data = _provider_data_of(message) or None
+    return ModelAnswer(text, calls, _usage(body.get("usage")), reason, provider_data=data)
+
+
+def _parsed(payload: bytes, what: str, *, keep_half_pairs: bool = False) -> JsonObject:
+    try:
+        body = read_json(payload, nan_as_null=True, keep_half_pairs=keep_half_pairs)
+    except NotJson as error:
+        raise NotAnAnswer(f"{what} isn't JSON") from error
+    if (refusal := error_in(body)) is not None:
+        raise ErrorInBody(refusal)
+    if not isinstance(body, dict):
+        raise NotAnAnswer(f"{what} isn't a JSON object")
+    return body
 
 
 def _objects(value: Any) -> list[JsonObject]:
@@ -304,18 +264,14 @@ def _newer(before: Usage, usage: Usage) -> Usage:
     )
 
 
-def _finish(choice: JsonObject, calls: tuple[ToolCall, ...]) -> str:
-    return "tool_calls" if calls else _text(choice.get("finish_reason")) or "stop"
-
-
 class StreamedAnswer:
     """Assembles the chunks of a streamed completion into an answer."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
         self._paired = PairedText()
-        self._calls = StreamedCalls()
-        self._provider_data: JsonObject = {}
+        self._calls = _StreamedCalls()
+        self._provider_data: list[JsonObject] = []
         self._usage = Usage(model_calls=1)
         self._finish_reason = ""
         self._ended = False
@@ -331,14 +287,7 @@ class StreamedAnswer:
         if data == b"[DONE]":
             self._ended = True
             return ""
-        try:
-            chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
-        except NotJson as error:
-            raise NotAnAnswer("a chunk of the response isn't JSON") from error
-        if (refusal := error_in(chunk)) is not None:
-            raise ErrorInBody(refusal)
-        if not isinstance(chunk, dict):
-            raise NotAnAnswer("a chunk of the response isn't a JSON object")
+        chunk = _parsed(data, "a chunk of the response", keep_half_pairs=True)
         choices = _objects(chunk.get("choices"))
         # Moonshot reports usage within the choice.
         for holder in (*choices[:1], chunk):
@@ -351,11 +300,9 @@ class StreamedAnswer:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return ""
-        try:
-            self._calls.take(_objects(delta.get("tool_calls")))
-        except ArgumentsUnreadable as error:
-            raise NotAnAnswer(str(error)) from error
-        add_provider_data(self._provider_data, delta)
+        self._calls.take(_objects(delta.get("tool_calls")))
+        if data := _provider_data_of(delta):
+            self._provider_data.append(data)
         return self._append_text(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
@@ -373,5 +320,5 @@ class StreamedAnswer:
             raise NotAnAnswer("the response doesn't contain any choices")
         calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
-        data = finished_provider_data(self._provider_data)
+        data = _merged_provider_data(self._provider_data)
         return ModelAnswer("".join(self._text), calls, self._usage, reason, provider_data=data)

@@ -1,8 +1,6 @@
 """Calls OpenAI-compatible servers over HTTP. No SDK is used, since this is the hot path."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
@@ -12,17 +10,14 @@ from libs.contracts.resources.turns import NamedTool
 from libs.json_text import write_json
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import (
-    RETRIED_STATUSES,
+    ANSWER_SECONDS,
     ErrorInBody,
-    ProviderRetries,
+    ProviderCalls,
     Retryable,
-    connection_failure,
     error_text,
-    provider_failure,
-    redact,
     retry_after_seconds,
 )
-from services.runtime.adapters.models.known_providers import NativeOutput
+from services.runtime.adapters.models.known_providers import CompatibleProvider
 from services.runtime.adapters.models.openai_answers import NotAnAnswer, StreamedAnswer, decode_answer
 from services.runtime.domain.conversation import (
     AssistantMessage,
@@ -41,7 +36,9 @@ from services.runtime.domain.tools import ToolDefinition
 _STRICT_KEYWORDS: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "title", "description")
 )
-_LARGEST_ERROR_BYTES = 64 * 1024
+_LARGEST_ERROR_BYTES: Final = 64 * 1024
+_LARGEST_ANSWER_BYTES: Final = 8 * 1024 * 1024
+_CONNECT_SECONDS: Final = 10.0
 
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
@@ -85,8 +82,10 @@ def _messages(request: ModelRequest, *, native_output: bool) -> list[JsonObject]
 
 def _message(message: Message) -> JsonObject:
     match message:
-        case UserMessage():
-            return {"role": "user", "content": _user_content(message)}
+        case UserMessage((TextPart(text),)):
+            return {"role": "user", "content": text}
+        case UserMessage(parts):
+            return {"role": "user", "content": [part_to_json(part) for part in parts]}
         case AssistantMessage():
             data = message.provider_data or {}
             if not message.tool_calls:
@@ -95,14 +94,6 @@ def _message(message: Message) -> JsonObject:
             return {"role": "assistant", "content": message.text or None, "tool_calls": calls, **data}
         case ToolMessage(result):
             return {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
-
-
-def _user_content(message: UserMessage) -> str | list[JsonObject]:
-    match message.parts:
-        case (TextPart(text),):
-            return text
-        case parts:
-            return [part_to_json(part) for part in parts]
 
 
 def _call(call: ToolCall) -> JsonObject:
@@ -129,36 +120,33 @@ def _calling(request: ModelRequest) -> JsonObject:
     return settings
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An OpenAI-compatible server. Model names start with `provider`. `base_url` excludes `/chat/completions`.
+class OpenAICompatible:
+    """Implements ChatModel for one server. `base_url` excludes `/chat/completions`.
 
     `timeout`, in seconds, limits a whole answer, or the gap between two chunks of a streamed answer.
     """
 
-    provider: str
-    base_url: str
-    api_key: str | None = None
-    timeout: float = 180.0
-    connect_timeout: float = 10.0
-    largest_answer_bytes: int = 8 * 1024 * 1024
-    native_output: NativeOutput = "never"
-
-
-class OpenAICompatible:
-    """Implements ChatModel for one endpoint."""
-
-    def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession, retry: RetryPolicy | None = None) -> None:
-        self._endpoint = endpoint
+    def __init__(
+        self,
+        provider: CompatibleProvider,
+        base_url: str,
+        api_key: str | None,
+        session: aiohttp.ClientSession,
+        retry: RetryPolicy | None = None,
+        *,
+        timeout: float = ANSWER_SECONDS,
+        largest_answer_bytes: int = _LARGEST_ANSWER_BYTES,
+    ) -> None:
+        self._native_output = provider.native_output
         self._session = session
-        self._retries = ProviderRetries(endpoint.provider, retry)
-        self._url = URL(endpoint.base_url.rstrip("/") + "/chat/completions")
+        self._calls = ProviderCalls(provider.name, retry, api_key)
+        self._largest_answer_bytes = largest_answer_bytes
+        self._url = URL(base_url.rstrip("/") + "/chat/completions")
         self._headers = {"Content-Type": "application/json"}
-        if endpoint.api_key:
-            self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
-        connect = endpoint.connect_timeout
-        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout, sock_connect=connect)
-        self._stream_timeout = aiohttp.ClientTimeout(sock_read=endpoint.timeout, sock_connect=connect)
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
+        self._stream_timeout = aiohttp.ClientTimeout(sock_read=timeout, sock_connect=_CONNECT_SECONDS)
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
         name, stream = request.model.partition(":")[2], on_text is not None
@@ -172,114 +160,77 @@ class OpenAICompatible:
         return await self._send(encode_request(request, name, stream=stream), on_text)
 
     async def _send(self, body: bytes, on_text: OnText | None) -> ModelAnswer:
-        return await self._retries.run(lambda: _Attempt(self, on_text).run(body))
+        return await self._calls.run(lambda emit: self._attempt(body, emit), on_text)
 
     def _takes_schema(self, request: ModelRequest) -> bool:
-        when = self._endpoint.native_output
-        if request.output_object is None or when == "never":
+        if request.output_object is None or self._native_output == "never":
             return False
-        return when == "always" or not request.callable_tools
+        return self._native_output == "always" or not request.callable_tools
 
-    def post(self, body: bytes, *, stream: bool) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        # Following a redirect would send the conversation to a host that isn't configured.
-        timeout = self._stream_timeout if stream else self._timeout
-        return self._session.post(self._url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False)
-
-    def failed(self, message: str, status: int | None = None) -> ModelFailed:
-        secrets = (self._endpoint.api_key,) if self._endpoint.api_key else ()
-        return provider_failure(self._endpoint.provider, redact(message, secrets), status)
-
-    def unreachable(self, problem: Exception) -> ModelFailed:
-        return self.failed(connection_failure(self._endpoint.provider, str(self._url), problem))
-
-    @property
-    def largest_answer_bytes(self) -> int:
-        return self._endpoint.largest_answer_bytes
-
-
-def _is_about_format(failure: ModelFailed) -> bool:
-    return failure.status in (400, 422) and any(word in failure.message for word in ("response_format", "schema"))
-
-
-class _Attempt:
-    """A single request. Once text has been streamed, a failure is final, because a retry would duplicate the text."""
-
-    def __init__(self, model: OpenAICompatible, on_text: OnText | None) -> None:
-        self._model = model
-        self._on_text = on_text
-        self._emitted = False
-
-    async def run(self, body: bytes) -> ModelAnswer:
-        model = self._model
+    async def _attempt(self, body: bytes, on_text: OnText | None) -> ModelAnswer:
+        timeout = self._timeout if on_text is None else self._stream_timeout
         try:
-            async with model.post(body, stream=self._on_text is not None) as response:
+            # Following a redirect would send the conversation to a host that isn't configured.
+            async with self._session.post(
+                self._url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False
+            ) as response:
                 if response.status != 200:
                     raise await self._error_from(response)
                 # Some servers respond to a streaming request with a complete answer.
-                if self._on_text is None or response.content_type == "application/json":
-                    return await self._whole(response)
-                return await self._streamed(response, self._on_text)
+                if on_text is None or response.content_type == "application/json":
+                    return await self._whole(response, on_text)
+                return await self._streamed(response, on_text)
         except ErrorInBody as error:
-            raise self._error(model.failed(str(error), error.code), passing=error.code in RETRIED_STATUSES) from error
+            raise self._calls.refused(str(error), error.code) from error
         except NotAnAnswer as error:
-            raise self._error(model.failed(str(error)), passing=True) from error
+            raise Retryable(self._calls.failed(str(error))) from error
         except TimeoutError as error:
-            raise self._error(model.failed("the request timed out"), passing=True) from error
+            raise self._calls.timed_out() from error
         except (aiohttp.ClientError, OSError) as error:
-            raise self._error(model.unreachable(error), passing=True) from error
-
-    def _error(self, failure: ModelFailed, *, passing: bool, retry_after: float | None = None) -> Exception:
-        return Retryable(failure, retry_after) if passing and not self._emitted else failure
+            raise self._calls.unreachable(str(self._url), error) from error
 
     async def _error_from(self, response: aiohttp.ClientResponse) -> Exception:
         payload = await response.content.read(_LARGEST_ERROR_BYTES)
-        message = error_text(payload, response.content_type)
-        failure = self._model.failed(message or f"the server returned status {response.status}", response.status)
-        return self._error(
-            failure,
-            passing=response.status in RETRIED_STATUSES,
-            retry_after=retry_after_seconds(response.headers),
-        )
+        message = error_text(payload, response.content_type) or f"the server returned status {response.status}"
+        return self._calls.refused(message, response.status, retry_after_seconds(response.headers))
 
-    async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
+    async def _whole(self, response: aiohttp.ClientResponse, on_text: OnText | None) -> ModelAnswer:
         # The announced length doesn't limit the size, because it's the length of the compressed content.
         answer = decode_answer(b"".join([piece async for piece in self._pieces(response)]))
-        if self._on_text is not None and answer.text:
-            self._on_text(answer.text)
+        if on_text is not None and answer.text:
+            on_text(answer.text)
         return answer
 
     async def _streamed(self, response: aiohttp.ClientResponse, on_text: OnText) -> ModelAnswer:
         gathered = StreamedAnswer()
-        # A line of several megabytes arrives in thousands of pieces, so they're joined only once.
-        begun: list[bytes] = []
-        async for piece in self._pieces(response):
-            *lines, rest = piece.split(b"\n")
-            if lines:
-                lines[0] = b"".join([*begun, lines[0]])
-                begun.clear()
-            begun.append(rest)
-            for line in lines:
-                self._take(gathered, line, on_text)
-        self._take(gathered, b"".join(begun), on_text)
-        self._emit(gathered.finish(), on_text)
+        async for line in self._lines(response):
+            if line.startswith(b"data:") and (text := gathered.take(line[5:].strip())):
+                on_text(text)
+        if text := gathered.finish():
+            on_text(text)
         if not gathered.complete:
             raise NotAnAnswer("the response was cut off")
         return gathered.answer()
 
-    def _take(self, gathered: StreamedAnswer, line: bytes, on_text: OnText) -> None:
-        if not line.startswith(b"data:"):
-            return
-        self._emit(gathered.take(line[5:].strip()), on_text)
-
-    def _emit(self, text: str, on_text: OnText) -> None:
-        if text:
-            self._emitted = True
-            on_text(text)
+    async def _lines(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        # A line of several megabytes arrives in thousands of pieces, so they're joined only once.
+        begun: list[bytes] = []
+        async for piece in self._pieces(response):
+            *lines, rest = piece.split(b"\n")
+            for line in lines:
+                yield b"".join([*begun, line])
+                begun.clear()
+            begun.append(rest)
+        yield b"".join(begun)
 
     async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         size = 0
         async for piece in response.content.iter_any():
             size += len(piece)
-            if size > self._model.largest_answer_bytes:
-                raise self._model.failed("the response exceeds the maximum size")
+            if size > self._largest_answer_bytes:
+                raise self._calls.failed("the response exceeds the maximum size")
             yield piece
+
+
+def _is_about_format(failure: ModelFailed) -> bool:
+    return failure.status in (400, 422) and any(word in failure.message for word in ("response_format", "schema"))

@@ -10,7 +10,7 @@ from libs.retry import RetryPolicy
 from services.runtime.adapters.models.extractive.model import ExtractiveModel
 from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
-from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
+from services.runtime.adapters.models.openai_compatible import OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
 from services.runtime.adapters.models.reasoning import ReasoningApart
 from services.runtime.adapters.models.tool_names import ProviderToolNames
@@ -96,32 +96,24 @@ def model_providers(
     session: aiohttp.ClientSession,
     *,
     builtin_delay: float = 0.0,
-    timeout: float = 180.0,
     retry: RetryPolicy | None = None,
     resolver: GuardedResolver | None = None,
 ) -> ModelProviders:
     """Creates all known providers from their usual environment variables, such as `OPENAI_API_KEY`.
 
-    `builtin_delay` and `timeout` are in seconds. `timeout` limits the calls of all models that aren't built in.
-    The caller closes `session`.
+    `builtin_delay` is in seconds. The caller closes `session`.
     """
     # The built-in model chooses its tool calls by fixed rules.
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
-        model = settings and _adapted(
-            OpenAICompatible(
-                Endpoint(known.name, *settings, timeout=timeout, native_output=known.native_output), session, retry
-            )
-        )
+        model = settings and _adapted(OpenAICompatible(known, *settings, session, retry))
         remedy = f"set {known.key_variable}" if known.address else f"set {known.address_variable}"
         providers.append(Provider(ProviderInfo(known.name, settings is not None, known.models), model, remedy))
     for other in OTHERS:
-        configured = other.configured(environ)
+        configured = any(environ.get(variable) for variable in other.variables)
         images = ImageFetching(resolver) if other.wants_bytes else None
-        direct = None
-        if configured:
-            direct = _adapted(PydanticAIDirect(other.name, retry, timeout=timeout, images=images))
+        direct = _adapted(PydanticAIDirect(other.name, retry, images=images)) if configured else None
         remedy = f"set {' or '.join(other.variables)}"
         providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy, other.ignores))
     return ModelProviders(*providers)
@@ -131,7 +123,7 @@ def _adapted(model: ChatModel) -> ChatModel:
     return ProviderToolNames(ReasoningApart(model))
 
 
-def new_session(connections: int = 200) -> aiohttp.ClientSession:
-    """Creates the HTTP session that all providers share. It opens at most `connections` connections per host."""
-    connector = aiohttp.TCPConnector(limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60)
+def new_session() -> aiohttp.ClientSession:
+    """Creates the HTTP session that all providers share."""
+    connector = aiohttp.TCPConnector(limit=0, limit_per_host=200, keepalive_timeout=30, ttl_dns_cache=60)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

@@ -10,6 +10,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from libs.json_text import without_half_pairs, without_half_pairs_in
+from services.runtime.adapters.models.failures import ANSWER_SECONDS
 from services.runtime.adapters.models.openai_answers import decode_call
 from services.runtime.domain.conversation import (
     ArtifactPart,
@@ -34,13 +35,13 @@ def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
     result: list[theirs.ModelMessage] = []
     parts: list[theirs.ModelRequestPart] = []
     for message in request.messages:
-        if isinstance(message, AssistantMessage):
-            if parts:
-                result.append(theirs.ModelRequest(parts))
-                parts = []
-            result.append(_response(message))
-        else:
+        if not isinstance(message, AssistantMessage):
             parts.append(_request_part(message))
+            continue
+        if parts:
+            result.append(theirs.ModelRequest(parts))
+            parts = []
+        result.append(_as_sent(message) or _from_message(message))
     if parts:
         result.append(theirs.ModelRequest(parts))
     return result
@@ -67,10 +68,6 @@ def _content(part: TextPart | ImagePart) -> theirs.UserContent:
         return theirs.ImageUrl(part.url, vendor_metadata=detail)
     # Providers can't fetch a data URL, although some SDKs try to.
     return replace(theirs.BinaryContent.from_data_uri(part.url), vendor_metadata=detail)
-
-
-def _response(message: AssistantMessage) -> theirs.ModelResponse:
-    return _as_sent(message) or _from_message(message)
 
 
 def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
@@ -100,11 +97,11 @@ def _from_message(message: AssistantMessage) -> theirs.ModelResponse:
     return theirs.ModelResponse(parts)
 
 
-def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
-    """Returns pydantic-ai's settings, with `timeout` in seconds and without the SDK's own retries."""
-    chosen = cast(ModelSettings, {"max_retries": 0, "timeout": timeout, **request.sampling()})
+def settings(request: ModelRequest, *, stream: bool) -> ModelSettings:
+    """Returns pydantic-ai's settings, without the SDK's own retries."""
+    chosen = cast(ModelSettings, {"max_retries": 0, "timeout": ANSWER_SECONDS, **request.sampling()})
     if not stream:
-        chosen["request_timeout"] = timeout
+        chosen["request_timeout"] = ANSWER_SECONDS
     if request.settings.stop:
         chosen["stop_sequences"] = request.settings.stop
     if request.answer_in_text and request.tools:
@@ -168,14 +165,12 @@ def answer(response: theirs.ModelResponse) -> ModelAnswer:
 
 def _provider_data(response: theirs.ModelResponse) -> JsonObject | None:
     """Returns the whole response to store, or None if it contains nothing but text and calls."""
-    if not any(isinstance(part, theirs.ThinkingPart) or _has_details(part) for part in response.parts):
+    if not any(
+        isinstance(part, theirs.ThinkingPart) or getattr(part, "provider_details", None) for part in response.parts
+    ):
         return None
     [kept] = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")
     return {_RESPONSE: without_half_pairs_in(kept)}
-
-
-def _has_details(part: theirs.ModelResponsePart) -> bool:
-    return bool(getattr(part, "provider_details", None))
 
 
 def _call(part: theirs.ToolCallPart) -> ToolCall:

@@ -1,7 +1,9 @@
 """Converts tool names to names that providers accept."""
 
 import hashlib
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -39,9 +41,7 @@ def accepted_names(names: Iterable[str]) -> dict[str, str]:
     Invalid characters become `_`. If the result is too long or a duplicate, part of the name's hash is appended.
     """
     wanted = {name: _OTHER.sub("_", name) or "_" for name in names}
-    count: dict[str, int] = {}
-    for candidate in wanted.values():
-        count[candidate] = count.get(candidate, 0) + 1
+    count = Counter(wanted.values())
     stay = {name for name in wanted if _ACCEPTED.fullmatch(name)}
     taken = stay | {candidate for candidate in wanted.values() if count[candidate] == 1}
     accepted = {}
@@ -55,11 +55,9 @@ def accepted_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _hashed(name: str, candidate: str) -> Iterator[str]:
-    number = 0
-    while True:
+    for number in itertools.count():
         digest = hashlib.sha256(f"{name}\x00{number}".encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
         yield f"{candidate[: LONGEST - _HASH_CHARACTERS - 1]}_{digest}"
-        number += 1
 
 
 def _names(request: ModelRequest) -> Iterator[str]:

@@ -1,13 +1,22 @@
-"""Decodes HTTP responses to text."""
+"""Recognizes and decodes text in HTTP responses."""
 
 import codecs
 import json
 import re
 from typing import Final
 
+_TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 # Python codecs that take minutes, or produce text that UTF-8 can't encode.
 _NO_WEB_CHARSETS: Final = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
 _XML_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+
+
+def is_text(content_type: str) -> bool:
+    return content_type.startswith("text/") or content_type in _TEXT_TYPES or content_type.endswith(("+json", "+xml"))
+
+
+def is_json(content_type: str) -> bool:
+    return content_type == "application/json" or content_type.endswith("+json")
 
 
 def decoded(body: bytes, charset: str | None, *, cut: bool = False, errors: str = "replace") -> str:

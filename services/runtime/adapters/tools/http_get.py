@@ -1,24 +1,14 @@
 """The `http_get` tool, which reads text from hosts that the operator allows."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import aiohttp
 from yarl import URL
 
-from libs.outbound import USUAL_PORTS, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
-from services.runtime.adapters.tools.answer_text import decoded
+from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from services.runtime.adapters.tools.answer_text import decoded, is_text
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, cut_result, object_schema
-
-_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
-
-
-@dataclass(frozen=True, slots=True)
-class HttpLimits(FetchLimits):
-    """The limits of a request. Text longer than `longest_text` characters is cut."""
-
-    longest_text: int = 20_000
 
 
 class HostList:
@@ -30,13 +20,12 @@ class HostList:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def __contains__(self, target: tuple[str, int, bool]) -> bool:
-        """Returns whether (host, port, is_default_port) is allowed. An entry without a port allows the default port."""
-        host, port, usual_port = target
-        host = host.lower().rstrip(".")
+    def allows(self, url: URL) -> bool:
+        """Returns whether the URL's host is allowed. An entry without a port allows the default port."""
+        host, usual_port = (url.host or "").lower().rstrip("."), url.is_default_port()
         labels = host.split(".")
         names = [host, *("*." + ".".join(labels[depth:]) for depth in range(1, len(labels)))]
-        return any(f"{name}:{port}" in self._entries or (usual_port and name in self._entries) for name in names)
+        return any(f"{name}:{url.port}" in self._entries or (usual_port and name in self._entries) for name in names)
 
 
 class HttpGet:
@@ -53,13 +42,12 @@ class HttpGet:
         allowed_hosts: Iterable[str],
         *,
         resolver: GuardedResolver | None = None,
-        limits: HttpLimits | None = None,
+        limits: FetchLimits | None = None,
     ) -> None:
         self._hosts = HostList(allowed_hosts)
-        self._limits = limits or HttpLimits()
         self._http = GuardedHttp(
             resolver=resolver or GuardedResolver(),
-            limits=self._limits,
+            limits=limits or FetchLimits(),
             accept="text/*, application/json;q=0.9",
             check=self._require_allowed,
         )
@@ -74,16 +62,15 @@ class HttpGet:
             raise ToolFailed(str(error)) from error
 
     def _require_allowed(self, url: URL) -> None:
-        host, port = url.host or "", url.port or 0
-        if (host, port, port == USUAL_PORTS[url.scheme]) not in self._hosts:
-            raise FetchRefused(f"host {host[:200]!r} isn't on this service's allowlist")
+        if not self._hosts.allows(url):
+            raise FetchRefused(f"host {(url.host or '')[:200]!r} isn't on this service's allowlist")
 
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         kind = response.content_type
-        if not (kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml"))):
+        if not is_text(kind):
             raise ToolFailed(f"status {response.status}, but the content is {kind}, not text")
         body, whole = await self._http.read_beginning(response)
-        text = cut_result(decoded(body, response.charset, cut=not whole), self._limits.longest_text, cut=not whole)
+        text = cut_result(decoded(body, response.charset, cut=not whole), cut=not whole)
         if response.status >= 400:
             raise ToolFailed(f"status {response.status}: {text[:500]}")
         return f"{response.status} {kind}\n\n{text}"

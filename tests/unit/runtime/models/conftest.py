@@ -6,7 +6,8 @@ import pytest
 
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import MODEL_RETRIES
-from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
+from services.runtime.adapters.models.known_providers import CompatibleProvider, NativeOutput
+from services.runtime.adapters.models.openai_compatible import OpenAICompatible
 from services.runtime.adapters.models.providers import new_session
 from tests.servers.model_stub import ModelStub
 
@@ -43,8 +44,8 @@ def retry(waits: list[float]) -> RetryPolicy:
 
 @pytest.fixture
 def lean(stub: ModelStub, session: aiohttp.ClientSession, retry: RetryPolicy) -> Callable[..., OpenAICompatible]:
-    def make(**settings: object) -> OpenAICompatible:
-        given = {"base_url": stub.base_url, "api_key": SECRET, **settings}
-        return OpenAICompatible(Endpoint("openai", **given), session, retry)  # type: ignore[arg-type]
+    def make(base_url: str = stub.base_url, native_output: NativeOutput = "never", **limits: float) -> OpenAICompatible:
+        provider = CompatibleProvider("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", native_output=native_output)
+        return OpenAICompatible(provider, base_url, SECRET, session, retry, **limits)  # type: ignore[arg-type]
 
     return make

@@ -90,7 +90,7 @@ def test_retry_after() -> None:
         ({"retry-after": "Fri, 20 Nov 2026 09:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
     ):
-        assert retry_after_seconds(headers, lambda: now) == seconds
+        assert retry_after_seconds(headers, now) == seconds
 
 
 def test_messages_hold_no_secret() -> None:

@@ -7,9 +7,8 @@ import jsonschema_rs
 import pytest
 
 from services.runtime.adapters.tools.builtin import builtin_tools
-from services.runtime.adapters.tools.calculator import Calculator
+from services.runtime.adapters.tools.calculator import Calculator, ExpressionError, evaluate
 from services.runtime.adapters.tools.current_time import CurrentTime
-from services.runtime.adapters.tools.expression import ExpressionError, evaluate
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef

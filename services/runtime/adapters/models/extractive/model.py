@@ -67,8 +67,7 @@ class ExtractiveModel:
         """Answers the request. Every word counts as one token."""
         size = sum(len(message.text) for message in request.messages if isinstance(message, UserMessage))
         # A long text takes tens of milliseconds, which would block the event loop that renews leases.
-        answer = await asyncio.to_thread(_answer, request) if size > _LONGEST_INLINE else _answer(request)
-        answer = _limited(answer, request)
+        answer = await asyncio.to_thread(_counted, request) if size > _LONGEST_INLINE else _counted(request)
         if on_text is None or not answer.text:
             await asyncio.sleep(self._delay)
             return answer
@@ -80,7 +79,10 @@ class ExtractiveModel:
         return answer
 
 
-def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
+def _counted(request: ModelRequest) -> ModelAnswer:
+    """Returns the answer with its usage, within the limits that the request's settings set."""
+    answer = _answer(request)
+    answer = replace(answer, usage=_usage(request, answer.text))
     if request.settings.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
     ends = [index for stop in request.settings.stop or () if (index := answer.text.find(stop)) >= 0]
@@ -90,7 +92,7 @@ def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
 def _answer(request: ModelRequest) -> ModelAnswer:
     position = max((i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1)
     if position < 0:
-        return _plain_answer("Ask a question first.", request)
+        return _noted("Ask a question first.")
     message = request.messages[position]
     assert isinstance(message, UserMessage)
     if message.has_image:
@@ -105,28 +107,25 @@ def _answer(request: ModelRequest) -> ModelAnswer:
         calls = wanted_calls(question, request.tools, files)
         if calls:
             numbered = tuple(ToolCall(f"call_{n}", name, arguments) for n, (name, arguments) in enumerate(calls, 1))
-            return ModelAnswer("", numbered, _usage(request, ""), "tool_calls")
+            return ModelAnswer("", numbered, finish_reason="tool_calls")
     sources = [
         *_chunks(request, results),
         *_documents(files),
         *_texts(request, request.messages[:position], document),
     ]
-    answer = _compose(question, results, sources, request)
+    answer = _compose(question, results, sources)
     if request.settings.output_schema is not None:
-        return _as_output(answer, request.settings.output_schema, request)
+        return _as_output(answer, request.settings.output_schema)
     if name is None or request.answer_in_text or not _can_make(request, results):
         return answer
     made = ToolCall("call_file", "artifact_create", file_of(name, results, answer.text.removesuffix(_NOTE).strip()))
-    return ModelAnswer("", (made,), _usage(request, ""), "tool_calls")
+    return ModelAnswer("", (made,), finish_reason="tool_calls")
 
 
-def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -> ModelAnswer:
+def _as_output(answer: ModelAnswer, schema: JsonObject) -> ModelAnswer:
     """Converts the answer to JSON that matches the schema. If that isn't possible, returns the answer unchanged."""
     value = structured(schema, answer.text.removesuffix(_NOTE).strip())
-    if value is MISSING:
-        return answer
-    text = json.dumps(value, ensure_ascii=False)
-    return replace(answer, text=text, usage=_usage(request, text))
+    return answer if value is MISSING else replace(answer, text=json.dumps(value, ensure_ascii=False))
 
 
 def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
@@ -134,9 +133,10 @@ def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
     return not tried and any(tool.name == "artifact_create" for tool in request.tools)
 
 
-def _files(messages: Sequence[Message]) -> list[TextPart]:
+def _files(messages: Sequence[Message]) -> list[tuple[str, ArtifactPart]]:
+    """Returns the files in the conversation, newest message first, each with its text."""
     return [
-        part
+        (part.text, part.file)
         for message in reversed(messages)
         if isinstance(message, UserMessage)
         for part in message.parts
@@ -144,12 +144,12 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
     ]
 
 
-def _documents(files: Sequence[TextPart]) -> list[_Source]:
+def _documents(files: Sequence[tuple[str, ArtifactPart]]) -> list[_Source]:
     """Returns the text of files that are included whole, without the first line, which contains the file's name."""
     return [
-        _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
-        for part in files
-        if part.file is not None and part.file.strategy == _DOCUMENT and "\n" in part.text
+        _Source(text.partition("\n")[2], name=file.name, file=file)
+        for text, file in files
+        if file.strategy == _DOCUMENT and "\n" in text
     ]
 
 
@@ -196,26 +196,22 @@ def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> 
     return [_Source(text) for text in texts if text.strip()]
 
 
-def _compose(
-    question: str, results: Sequence[ToolResult], sources: Sequence[_Source], request: ModelRequest
-) -> ModelAnswer:
+def _compose(question: str, results: Sequence[ToolResult], sources: Sequence[_Source]) -> ModelAnswer:
     tool_texts = [_text_of(result) for result in results if not result.citations]
     chosen = _choose(question, sources) if sources else []
     # Results of tools are the whole answer if none of them has citations.
-    if tool_texts and not any(result.citations for result in results):
-        return _plain_answer("\n".join(tool_texts), request)
-    if chosen:
-        return _quote(chosen, sources, tool_texts, request)
+    only_tools = tool_texts and not any(result.citations for result in results)
+    if chosen and not only_tools:
+        return _quote(chosen, sources, tool_texts)
     if tool_texts:
-        return _plain_answer("\n".join(tool_texts), request)
+        return _noted("\n".join(tool_texts))
     if _GREETING.match(question):
-        return _plain_answer("Hello. Ask me about any text in this conversation, and I'll quote what it says.", request)
+        return _noted("Hello. Ask me about any text in this conversation, and I'll quote what it says.")
     if sources:
-        return _plain_answer("I couldn't find an answer in this conversation or in my knowledge bases.", request)
-    return _plain_answer(
+        return _noted("I couldn't find an answer in this conversation or in my knowledge bases.")
+    return _noted(
         "I can only quote text from this conversation, and none of it answers your question. "
-        "Paste a document, attach a knowledge base, or choose a language model for this agent.",
-        request,
+        "Paste a document, attach a knowledge base, or choose a language model for this agent."
     )
 
 
@@ -238,9 +234,7 @@ def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
     return ranking.best(question, 3)
 
 
-def _quote(
-    chosen: Sequence[Sentence], sources: Sequence[_Source], tool_texts: Sequence[str], request: ModelRequest
-) -> ModelAnswer:
+def _quote(chosen: Sequence[Sentence], sources: Sequence[_Source], tool_texts: Sequence[str]) -> ModelAnswer:
     """Builds an answer from the chosen sentences, and cites their sources by number."""
     numbers: dict[int, int] = {}
     lines: list[str] = []
@@ -253,9 +247,8 @@ def _quote(
         for index in numbers
     )
     names = [f"[{number}] {name}" for index, number in numbers.items() if (name := sources[index].name)]
-    parts = [*tool_texts, " ".join(lines), *([" · ".join(names)] if names else []), _NOTE]
-    text = "\n\n".join(parts)
-    return ModelAnswer(text, (), _usage(request, text), "stop", citations)
+    parts = [*tool_texts, " ".join(lines), *([" · ".join(names)] if names else [])]
+    return _noted("\n\n".join(parts), citations)
 
 
 def _citation(source: _Source, passage: str) -> Citation:
@@ -268,9 +261,8 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1].rstrip() + "…"
 
 
-def _plain_answer(text: str, request: ModelRequest) -> ModelAnswer:
-    text = f"{text}\n\n{_NOTE}"
-    return ModelAnswer(text, (), _usage(request, text), "stop")
+def _noted(text: str, citations: tuple[Citation, ...] = ()) -> ModelAnswer:
+    return ModelAnswer(f"{text}\n\n{_NOTE}", citations=citations)
 
 
 def _usage(request: ModelRequest, text: str) -> Usage:

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _STOP_WORD_LIST = """
     a about above after again all also am an and any are as at be because been before being below
@@ -101,17 +101,13 @@ def _split(line: str) -> list[str]:
     return pieces
 
 
-@dataclass(slots=True)
 class Ranking:
     """Ranks sentences by BM25. A sentence that fits the kind of question (who, when, how many) gets a bonus."""
 
-    candidates: Sequence[Sentence]
-    _frequency: Counter[str] = field(init=False)
-    _mean_length: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._frequency = Counter(word for sentence in self.candidates for word in {*sentence.words})
-        self._mean_length = max(1.0, sum(len(s.words) for s in self.candidates) / max(1, len(self.candidates)))
+    def __init__(self, candidates: Sequence[Sentence]) -> None:
+        self.candidates = candidates
+        self._frequency = Counter(word for sentence in candidates for word in {*sentence.words})
+        self._mean_length = max(1.0, sum(len(s.words) for s in candidates) / max(1, len(candidates)))
 
     def weight(self, word: str) -> float:
         count = self._frequency[word]

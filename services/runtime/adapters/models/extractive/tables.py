@@ -48,14 +48,12 @@ def file_of(name: str, results: Sequence[ToolResult], answer: str) -> JsonObject
         typed: list[list[Any]] = [rows[0], *([_typed(cell) for cell in row] for row in rows[1:])]
         return {"name": name, "sheets": [{"name": name.rsplit(".", 1)[0], "rows": typed}]}
     text = "\n\n".join(["\n".join(_markdown(rows)) for rows in tables] or [answer])
-    match ending:
-        case "json":
-            return {"name": name, "content": _json(tables, answer)}
-        case "html":
-            page = f"<!doctype html>\n<title>{escape(name)}</title>\n<pre>{escape(text)}</pre>\n"
-            return {"name": name, "content": page}
-        case _:
-            return {"name": name, "content": f"{text}\n"}
+    content = f"{text}\n"
+    if ending == "json":
+        content = _json(tables, answer)
+    elif ending == "html":
+        content = f"<!doctype html>\n<title>{escape(name)}</title>\n<pre>{escape(text)}</pre>\n"
+    return {"name": name, "content": content}
 
 
 def _markdown(rows: list[list[str]]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from zoneinfo import available_timezones
 
 from services.runtime.adapters.models.extractive.tables import tables_in, wanted_query
-from services.runtime.domain.conversation import JsonObject, TextPart
+from services.runtime.domain.conversation import ArtifactPart, JsonObject
 from services.runtime.domain.tools import ToolDefinition
 
 _WITH_RULES: Final = frozenset(
@@ -118,7 +118,7 @@ _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 
 
 def wanted_calls(
-    question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
+    question: str, tools: Sequence[ToolDefinition], files: Sequence[tuple[str, ArtifactPart]]
 ) -> list[tuple[str, JsonObject]]:
     """Returns the calls to `tools` that help to answer `question`. If there are `files`, search tools aren't called."""
     asked = question.strip()[:_LONGEST_QUESTION]
@@ -131,7 +131,7 @@ def wanted_calls(
         calls.append(("current_time", {"timezone": zone} if zone else {}))
     calls += named_calls(asked, tools)
     if not calls and "table_query" in offered:
-        tables = [table for part in files if part.file for table in tables_in(part.text, part.file)]
+        tables = [table for text, file in files for table in tables_in(text, file)]
         if query := wanted_query(asked, tables):
             calls.append(("table_query", query))
     if not calls and not files and asked:

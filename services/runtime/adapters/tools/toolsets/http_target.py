@@ -12,7 +12,7 @@ from libs.contracts.resources.toolsets import ConnectedTool
 from libs.json_text import without_half_escapes
 from libs.outbound import FetchFailed, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.models.failures import retry_after_seconds
-from services.runtime.adapters.tools.answer_text import decoded
+from services.runtime.adapters.tools.answer_text import decoded, is_json, is_text
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset
@@ -20,10 +20,7 @@ from services.runtime.domain.toolsets import Toolset
 # The caller sets the call's time limit.
 _LIMITS: Final = FetchLimits(timeout=None, largest_bytes=1_000_000, connect=5.0)
 _LONGEST_ERROR: Final = 2_000
-_TEXT_TYPES: Final = frozenset({
-    "application/json", "application/xml", "application/yaml", "application/javascript", "application/x-ndjson",
-    "application/x-www-form-urlencoded", "application/graphql",
-})  # fmt: skip
+_OTHER_TEXTS: Final = frozenset({"application/x-ndjson", "application/x-www-form-urlencoded", "application/graphql"})
 _MAY_PASS: Final = frozenset({408, 425, 429})
 RESERVED_HEADERS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
@@ -43,9 +40,9 @@ class TargetRequest:
 
 
 class HttpTarget:
-    def __init__(self, resolver: GuardedResolver, secrets: ToolsetSecrets, limits: FetchLimits = _LIMITS) -> None:
+    def __init__(self, resolver: GuardedResolver, secrets: ToolsetSecrets) -> None:
         self._secrets = secrets
-        self._http = GuardedHttp(resolver=resolver, limits=limits, accept="application/json, text/*;q=0.9, */*;q=0.1")
+        self._http = GuardedHttp(resolver=resolver, limits=_LIMITS, accept="application/json, text/*;q=0.9, */*;q=0.1")
 
     async def close(self) -> None:
         await self._http.close()
@@ -81,7 +78,7 @@ def _doubt(tool: ConnectedTool, problem: FetchFailed) -> str:
 def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
     status, kind = response.status, response.content_type
     text = decoded(body, response.charset, cut=not whole) if _is_text(kind, body, whole=whole) else None
-    if text is not None and _is_json(kind):
+    if text is not None and is_json(kind):
         text = without_half_escapes(text.encode()).decode()
     if status >= 400:
         text = (text or "")[:_LONGEST_ERROR]
@@ -94,7 +91,7 @@ def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
         return f"(status {status}, no content)"
     if text is None:
         raise ToolFailed(f"The target returned content of type {kind[:100]}, which isn't text.")
-    if whole and _is_json(kind):
+    if whole and is_json(kind):
         try:
             orjson.loads(text)
         except orjson.JSONDecodeError:
@@ -104,12 +101,8 @@ def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
     return text
 
 
-def _is_json(kind: str) -> bool:
-    return kind == "application/json" or kind.endswith("+json")
-
-
 def _is_text(kind: str, body: bytes, *, whole: bool) -> bool:
-    if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml")):
+    if is_text(kind) or kind in _OTHER_TEXTS:
         return True
     # aiohttp reports this type for a response without a content type.
     return kind == "application/octet-stream" and b"\0" not in body and _is_utf8(body, whole=whole)

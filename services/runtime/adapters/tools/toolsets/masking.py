@@ -32,8 +32,6 @@ class MaskedConnector:
         except ToolFailed as problem:
             raise self._masked(toolset, str(problem)) from None
         mask = self.secrets.mask(toolset)
-        if not mask:
-            return found
         return DiscoveredTools(
             tools=[_masked_tool(mask, tool) for tool in found.tools],
             left_out=[LeftOutTool(name=mask.hide(each.name), reason=mask.hide(each.reason)) for each in found.left_out],

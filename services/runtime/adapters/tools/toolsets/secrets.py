@@ -70,9 +70,6 @@ class Mask:
         # Case-insensitive, because targets may return media types and host names in lower case.
         self._pattern = re.compile(alternatives, re.IGNORECASE) if forms else None
 
-    def __bool__(self) -> bool:
-        return self._pattern is not None
-
     def hide(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(MASK, text)
 

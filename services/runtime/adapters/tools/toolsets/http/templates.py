@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from pydantic import BaseModel
 
+from services.runtime.adapters.tools.answer_text import is_json
 from services.runtime.adapters.tools.toolsets.http_target import TargetRequest
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolFailed
@@ -16,6 +17,8 @@ from services.runtime.domain.tools import ToolFailed
 _PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_-]*)\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _WHOLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _FORM: Final = "application/x-www-form-urlencoded"
+_MISSING: Final = object()
+"""Stands for an optional argument that a call omits."""
 
 
 class RequestTemplate(BaseModel):
@@ -34,7 +37,9 @@ class RequestTemplate(BaseModel):
         """Returns the request for these arguments. Raises ToolFailed if the URL can't be built from them."""
         path, _, own_query = self.url.partition("#")[0].partition("?")
         url = _path(path, arguments)
-        pairs = list(_pairs([*parse_qsl(own_query, keep_blank_values=True), *self.query.items()], arguments))
+        templates = [*parse_qsl(own_query, keep_blank_values=True), *self.query.items()]
+        query = [(name, _filled(template, arguments)) for name, template in templates]
+        pairs = _pairs((name, value) for name, value in query if value is not None and value is not _MISSING)
         if pairs:
             url += "?" + urlencode(pairs, quote_via=quote, safe="", errors="replace")
         headers = dict(self.headers)
@@ -49,36 +54,25 @@ class RequestTemplate(BaseModel):
         if isinstance(self.body, str) and not _WHOLE.fullmatch(self.body):
             if given is None:
                 headers["Content-Type"] = "text/plain; charset=utf-8"
-            return _substituted(self.body, arguments, _json_inner if _is_json(kind) else _plain).encode(
-                errors="replace"
-            )
+            written = _json_inner if is_json(kind) else _plain
+            return _substituted(self.body, arguments, written).encode(errors="replace")
         value = _filled(self.body, arguments)
         if value is _MISSING:
             return None
         if kind == _FORM and isinstance(value, dict):
-            return urlencode(list(_form(value)), errors="replace").encode()
+            return urlencode(_pairs(value.items()), errors="replace").encode()
         if given is None:
             headers["Content-Type"] = "application/json"
-        if not _is_json(kind or "application/json") and isinstance(value, str):
+        if not is_json(kind or "application/json") and isinstance(value, str):
             return value.encode(errors="replace")
         return json.dumps(value, ensure_ascii=False).encode(errors="replace")
-
-
-class _Missing:
-    """An optional argument that a call omits."""
-
-
-_MISSING: Final = _Missing()
 
 
 def _names(template: Any) -> Iterator[str]:
     if isinstance(template, str):
         yield from (found[2] for found in _PLACEHOLDER.finditer(template) if found[2])
-    elif isinstance(template, dict):
-        for value in template.values():
-            yield from _names(value)
-    elif isinstance(template, list):
-        for value in template:
+    elif isinstance(template, dict | list):
+        for value in template.values() if isinstance(template, dict) else template:
             yield from _names(value)
 
 
@@ -99,19 +93,8 @@ def _segment(template: str, arguments: JsonObject) -> str:
     return text
 
 
-def _pairs(templates: list[tuple[str, Any]], arguments: JsonObject) -> Iterator[tuple[str, str]]:
-    for name, template in templates:
-        value = _filled(template, arguments)
-        if value is None or value is _MISSING:
-            continue
-        for each in value if isinstance(value, list) else [value]:
-            yield name, _plain(each)
-
-
-def _form(fields: JsonObject) -> Iterator[tuple[str, str]]:
-    for name, value in fields.items():
-        for each in value if isinstance(value, list) else [value]:
-            yield name, _plain(each)
+def _pairs(fields: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    return [(name, _plain(each)) for name, value in fields for each in (value if isinstance(value, list) else [value])]
 
 
 def _filled(template: Any, arguments: JsonObject) -> Any:
@@ -148,7 +131,3 @@ def _plain(value: Any) -> str:
 def _json_inner(value: Any) -> str:
     """Encodes an argument for a placeholder within a JSON string. A string is escaped, but not quoted."""
     return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else json.dumps(value)
-
-
-def _is_json(kind: str) -> bool:
-    return kind == "application/json" or kind.endswith("+json")

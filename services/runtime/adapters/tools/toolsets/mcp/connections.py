@@ -27,6 +27,8 @@ class McpConnection:
 
     def __init__(self, url: str, transport: GuardedTransport) -> None:
         self.used = False
+        # Set after a failed call: running calls go on, and new ones use another connection.
+        self.retired = False
         self._url = url
         self._transport = transport
         self._closing = asyncio.Event()
@@ -35,7 +37,7 @@ class McpConnection:
 
     @property
     def alive(self) -> bool:
-        return not self._owner.done() and not self._closing.is_set()
+        return not (self.retired or self._owner.done() or self._closing.is_set())
 
     async def session(self) -> ClientSession:
         """Returns the session once the connection is negotiated. Raises MCPError if that fails."""
@@ -55,15 +57,10 @@ class McpConnection:
         # The SDK's cache of tool lists would still be used after the server restarts with other tools.
         client = Client(streams, cache=None, client_info=Implementation(name="aes", version="1"))
         try:
-            async with http:
-                async with asyncio.timeout(_CONNECT_SECONDS) as limit:
-                    await client.__aenter__()
-                    limit.reschedule(None)
-                try:
-                    self._opened.set_result(client.session)
-                    await self._closing.wait()
-                finally:
-                    await client.__aexit__(None, None, None)
+            async with http, asyncio.timeout(_CONNECT_SECONDS) as limit, client:
+                limit.reschedule(None)
+                self._opened.set_result(client.session)
+                await self._closing.wait()
         except Exception as problem:
             self._fail(problem)
         finally:
@@ -76,14 +73,11 @@ class McpConnection:
             return
         while isinstance(problem, ExceptionGroup):
             problem = problem.exceptions[0]
-        known = problem if isinstance(problem, MCPError) else None
-        late = isinstance(problem, TimeoutError)
-        text = (
-            f"the server didn't open a session within {_CONNECT_SECONDS:g} seconds"
-            if late
-            else "the server doesn't support MCP"
-        )
-        self._opened.set_exception(known or MCPError(0, text))
+        if isinstance(problem, TimeoutError):
+            problem = MCPError(0, f"the server didn't open a session within {_CONNECT_SECONDS:g} seconds")
+        elif not isinstance(problem, MCPError):
+            problem = MCPError(0, "the server doesn't support MCP")
+        self._opened.set_exception(problem)
         # Mark the exception as retrieved, in case no caller is waiting for it.
         self._opened.exception()
 
@@ -119,27 +113,18 @@ class McpConnections:
             if entry.users == 0:
                 self._release(key, entry)
 
-    def retire(self, connection: McpConnection) -> None:
-        """Removes the connection from the pool, and closes it once its running calls have ended."""
-        for key, entry in list(self._entries.items()):
-            if entry.connection is connection:
-                self._remove(key, entry)
-
     async def close(self) -> None:
         for key, entry in list(self._entries.items()):
-            self._remove(key, entry)
-            self._end(entry)
+            self._drop(key, entry)
         await asyncio.gather(*self._closings, return_exceptions=True)
 
     def _entry(self, key: Hashable, connect: Callable[[], McpConnection]) -> _Entry:
         entry = self._entries.pop(key, None)
-        if entry is not None and not entry.connection.alive:
-            self._stop_timer(entry)
-            entry = None
-        if entry is None:
+        if entry is not None and entry.idle is not None:
+            entry.idle.cancel()
+        if entry is None or not entry.connection.alive:
             self._make_room()
             entry = _Entry(connect())
-        self._stop_timer(entry)
         # Move it to the end, so that the first entries are the least recently used.
         self._entries[key] = entry
         return entry
@@ -150,32 +135,20 @@ class McpConnections:
         idle = next(((key, entry) for key, entry in self._entries.items() if entry.users == 0), None)
         if idle is None:
             raise ToolFailed("too many MCP servers are in use; try again in a moment", retry=True)
-        self._remove(*idle)
-        self._end(idle[1])
+        self._drop(*idle)
 
     def _release(self, key: Hashable, entry: _Entry) -> None:
         if self._entries.get(key) is entry and entry.connection.alive:
             loop = asyncio.get_running_loop()
-            entry.idle = loop.call_later(self._idle_seconds, self._expire, key, entry)
+            entry.idle = loop.call_later(self._idle_seconds, self._drop, key, entry)
         else:
-            self._end(entry)
+            self._drop(key, entry)
 
-    def _expire(self, key: Hashable, entry: _Entry) -> None:
-        if entry.users == 0:
-            self._remove(key, entry)
-            self._end(entry)
-
-    def _remove(self, key: Hashable, entry: _Entry) -> None:
-        self._stop_timer(entry)
-        if self._entries.get(key) is entry:
-            del self._entries[key]
-
-    def _stop_timer(self, entry: _Entry) -> None:
+    def _drop(self, key: Hashable, entry: _Entry) -> None:
         if entry.idle is not None:
             entry.idle.cancel()
-            entry.idle = None
-
-    def _end(self, entry: _Entry) -> None:
+        if self._entries.get(key) is entry:
+            del self._entries[key]
         closing = asyncio.create_task(entry.connection.close())
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)

@@ -82,14 +82,14 @@ class McpConnector:
                     result = await _send(await connection.session(), tool, arguments, context)
                     break
                 except MCPError as problem:
-                    self._connections.retire(connection)
+                    connection.retired = True
                     if not (again and known and _may_be_sent_again(tool, problem)):
                         raise _failure(problem) from None
                 except ValidationError:
                     raise ToolFailed("the server's response violates the protocol") from None
                 except BaseException:
                     # After a timeout, the next call to this server uses a new connection.
-                    self._connections.retire(connection)
+                    connection.retired = True
                     raise
         if isinstance(result, InputRequiredResult):
             raise ToolFailed("the server requests additional input, which isn't supported")
@@ -109,7 +109,10 @@ def _key(toolset: Toolset) -> Hashable:
 
 
 def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:
-    return _did_nothing(problem) or (tool.safe_to_repeat and problem.code == Failure.UNEXPLAINED)
+    """Returns whether the server certainly hasn't executed the call, for example after a restart, or may repeat it."""
+    if problem.code == Failure.UNEXPLAINED:
+        return tool.safe_to_repeat
+    return problem.code in (Failure.SESSION_GONE, UNSUPPORTED_PROTOCOL_VERSION)
 
 
 async def _send(
@@ -128,11 +131,6 @@ async def _send(
     # The server hasn't executed the call, because it expects some arguments in headers. Its tool list says which.
     await _list_tools(session)
     return await session.send_request(request, _RESULT)
-
-
-def _did_nothing(problem: MCPError) -> bool:
-    """Returns whether the server rejected the request without executing the call, for example after a restart."""
-    return problem.code in (Failure.SESSION_GONE, UNSUPPORTED_PROTOCOL_VERSION)
 
 
 def _failure(problem: MCPError) -> ToolFailed:

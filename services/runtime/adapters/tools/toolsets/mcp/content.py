@@ -104,7 +104,7 @@ async def _kept(
     return ArtifactRef(made.artifact_id, made.name, made.content_type, made.size)
 
 
-def _as_text(block: ContentBlock) -> str:
+def _as_text(block: EmbeddedResource | ResourceLink | ImageContent | AudioContent) -> str:
     """Returns a resource's text, a link to it, or a note about unsupported content."""
     if isinstance(block, EmbeddedResource):
         uri = str(block.resource.uri)[:500]
@@ -115,8 +115,4 @@ def _as_text(block: ContentBlock) -> str:
         about = block.description or block.title
         link = f"[link to the resource {block.name[:200]!r} at {str(block.uri)[:500]}]"
         return f"{link} {about[:1_000]}" if about else link
-    if isinstance(block, ImageContent):
-        return f"[omitted: an image ({block.mime_type[:50]})]"
-    if isinstance(block, AudioContent):
-        return f"[omitted: audio ({block.mime_type[:50]})]"
-    return f"[omitted: {type(block).__name__}]"
+    return f"[omitted: {'an image' if isinstance(block, ImageContent) else 'audio'} ({block.mime_type[:50]})]"

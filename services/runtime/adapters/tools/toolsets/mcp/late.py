@@ -24,9 +24,7 @@ class LateMcpConnector:
     def __init__(
         self, resolver: GuardedResolver, secrets: ToolsetSecrets, artifacts: SessionArtifacts | None = None
     ) -> None:
-        self._resolver = resolver
-        self._secrets = secrets
-        self._artifacts = artifacts
+        self._parts = resolver, secrets, artifacts
         self._connector: McpConnector | None = None
 
     async def _late(self) -> "McpConnector":
@@ -34,7 +32,7 @@ class LateMcpConnector:
             # Imported in a thread, so that turns and leases aren't blocked.
             module = await asyncio.to_thread(import_module, _CONNECTOR)
             if self._connector is None:
-                self._connector = module.McpConnector(self._resolver, self._secrets, self._artifacts)
+                self._connector = module.McpConnector(*self._parts)
         return self._connector
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:

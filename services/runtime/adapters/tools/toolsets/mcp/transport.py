@@ -56,7 +56,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, resolver: GuardedResolver, headers: Callable[[], Mapping[str, str]]) -> None:
         self._resolver = resolver
         self._headers = headers
-        self._session: aiohttp.ClientSession | None = None
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0),
+            # Calls have their own time limits, which cover the whole request.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            headers={"Accept-Encoding": "identity", "User-Agent": "aes"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET" and _RESUMES not in request.headers:
@@ -78,13 +85,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return _failed(request, Failure.BROKEN, f"the connection failed: {type(problem).__name__}")
 
     async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         url = parse_url(str(request.url))
         self._resolver.check_literal(url)
-        response = await self._opened().request(
+        response = await self._session.request(
             request.method, url, data=await request.aread() or None, headers=self._sent(request), allow_redirects=False
         )
         try:
@@ -92,18 +98,6 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except BaseException:
             response.close()
             raise
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False, limit=0),
-                # Calls have their own time limits, which cover the whole request.
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-                headers={"Accept-Encoding": "identity", "User-Agent": "aes"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-            )
-        return self._session
 
     def _sent(self, request: httpx2.Request) -> dict[str, str]:
         protocol = {

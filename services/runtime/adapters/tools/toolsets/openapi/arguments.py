@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from libs.confined import JobRefused
 from libs.json_schema import SchemaInvalid, compile_schema
+from services.runtime.adapters.tools.answer_text import is_json
 from services.runtime.adapters.tools.toolsets.openapi.document import Operation
 from services.runtime.adapters.tools.toolsets.openapi.rendering import (
     BodyBinding,
@@ -14,7 +15,7 @@ from services.runtime.adapters.tools.toolsets.openapi.rendering import (
     ParameterLocation,
     StyledValue,
 )
-from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct
+from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct, is_read_only
 from services.runtime.domain.conversation import JsonObject
 
 LONGEST_DESCRIPTION: Final = 1_000
@@ -108,7 +109,7 @@ class Arguments:
             location = f"{label}: encoding.{name}"
             raw = self.operation.document.resolved(raw, location)
             parsed = self.operation.document.parsed("Encoding", {**raw, "headers": None}, location)
-            if parsed.style is None and parsed.explode is None and _is_json_kind(parsed.contentType or ""):
+            if parsed.style is None and parsed.explode is None and is_json(parsed.contentType or ""):
                 yield StyledValue(name=str(name), style="json", explode=False)
                 continue
             style = parsed.style or "form"
@@ -183,7 +184,7 @@ class Arguments:
             return None
         if any(key in plain for key in _COMPOSED) or isinstance(plain.get("additionalProperties"), dict):
             return None
-        visible = {name: each for name, each in properties.items() if not _is_read_only(each)}
+        visible = {name: each for name, each in properties.items() if not is_read_only(each)}
         if any(not _NAME.fullmatch(str(name)) or name in self._properties for name in visible):
             return None
         return {name: (each, name in required) for name, each in visible.items()} or None
@@ -199,16 +200,8 @@ def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
         essence = str(name).partition(";")[0].strip().lower()
         described = media if isinstance(media, dict) else {}
         schema = described.get("schema", {})
-        if essence in ("*/*", "application/*") or _is_json_kind(essence):
+        if essence in ("*/*", "application/*") or is_json(essence):
             return ("application/json" if "*" in essence else essence), schema, described
         if essence == _FORM and form is None:
             form = essence, schema, described
     return form
-
-
-def _is_json_kind(essence: str) -> bool:
-    return essence == "application/json" or essence.endswith("+json")
-
-
-def _is_read_only(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("readOnly") is True

@@ -1,7 +1,7 @@
 """Connects toolsets of type `openapi`, whose tools are the operations of an OpenAPI document."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
 from libs.contracts.resources.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, DiscoveredTools
@@ -40,8 +40,16 @@ class OpenApiConnector:
             "operations": config.get("operations"),
             "headers": list(config.get("headers") or {}),
         }
-        async with self._free:
-            answer = await _compiled(job)
+        try:
+            async with self._free:
+                answer = await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES)
+        except (OutOfMemory, ProcessKilled):
+            raise ToolsetUnusable("The OpenAPI document took too much time or memory to read.") from None
+        except JobRefused as problem:
+            raise ToolsetUnusable(f"The OpenAPI document can't be used: {problem}.") from None
+        except TimeoutError:
+            message = f"Reading the OpenAPI document took longer than {_COMPILE_SECONDS:g} seconds."
+            raise ToolsetUnusable(message) from None
         return DiscoveredTools.model_validate(answer)
 
     async def call(
@@ -64,14 +72,3 @@ class OpenApiConnector:
             raise ToolsetUnusable.at("document_url", message) from None
         except UnicodeDecodeError:
             raise ToolsetUnusable("The OpenAPI document isn't text.") from None
-
-
-async def _compiled(job: JsonObject) -> dict[str, Any]:
-    try:
-        return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES)
-    except (OutOfMemory, ProcessKilled):
-        raise ToolsetUnusable("The OpenAPI document took too much time or memory to read.") from None
-    except JobRefused as problem:
-        raise ToolsetUnusable(f"The OpenAPI document can't be used: {problem}.") from None
-    except TimeoutError:
-        raise ToolsetUnusable(f"Reading the OpenAPI document took longer than {_COMPILE_SECONDS:g} seconds.") from None

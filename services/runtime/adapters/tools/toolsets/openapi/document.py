@@ -109,15 +109,16 @@ class Document:
             where = ".".join(str(part) for part in first["loc"])
             raise JobRefused(f"{location}: {where}: {first['msg']}") from None
 
-    def operations(self) -> Iterator[tuple[str, str, JsonObject, JsonObject]]:
-        """Yields each operation's method, path, path item and raw object, in the document's order."""
+    def operations(self) -> Iterator["Operation"]:
+        """Yields the operations in the document's order."""
         for path, item in self.contents["paths"].items():
             if not str(path).startswith("/"):
                 continue
             item = self.resolved(item, f"paths.{path}")
             for method in METHODS:
                 if method in item:
-                    yield method, path, item, self.resolved(item[method], f"{method.upper()} {path}")
+                    raw = self.resolved(item[method], f"{method.upper()} {path}")
+                    yield Operation(self, method, path, item, raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,8 @@ class Operation:
 
     def parsed(self) -> Any:
         """Parses the operation, without its responses and the parts that are parsed separately. Raises JobRefused."""
-        kept: JsonObject = {"responses": {}}
-        for name in ("summary", "description", "servers"):
-            if name in self.raw:
-                kept[name] = self.raw[name]
-        return self.document.parsed("Operation", kept, self.label)
+        kept = {name: self.raw[name] for name in ("summary", "description", "servers") if name in self.raw}
+        return self.document.parsed("Operation", {"responses": {}, **kept}, self.label)
 
     def url(self, servers: Any, target: Target) -> str:
         """Returns the URL, including path placeholders. Raises JobRefused if no server has an absolute URL."""

@@ -24,7 +24,7 @@ def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | No
     Raises JobRefused if a chosen operation can't become a tool, or if no tool remains.
     """
     document = Document.of(contents)
-    found = [Operation(document, *parts) for parts in document.operations()]
+    found = list(document.operations())
     if chosen is not None:
         found = _choose(found, chosen)
     if not found:

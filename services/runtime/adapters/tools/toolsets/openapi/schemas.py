@@ -35,6 +35,10 @@ def distinct(name: str, taken: set[str]) -> str:
     return made
 
 
+def is_read_only(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("readOnly") is True
+
+
 @dataclass(slots=True)
 class _Definition:
     schema: Any
@@ -112,7 +116,9 @@ class _Conversion:
 
     def _keywords(self, schema: JsonObject, depth: int) -> JsonObject:
         made: JsonObject = {}
-        hidden = self._read_only(schema)
+        properties = schema.get("properties")
+        listed = properties.items() if isinstance(properties, dict) else ()
+        hidden = {str(name) for name, each in listed if is_read_only(each)}
         for keyword, value in schema.items():
             if keyword in _ONE:
                 made[keyword] = self.schema(value, depth + 1)
@@ -129,14 +135,6 @@ class _Conversion:
             elif keyword in _PLAIN:
                 made[keyword] = self._value(value, depth + 1)
         return made
-
-    def _read_only(self, schema: JsonObject) -> set[str]:
-        properties = schema.get("properties")
-        return {
-            str(name)
-            for name, each in (properties.items() if isinstance(properties, dict) else ())
-            if isinstance(each, dict) and each.get("readOnly") is True
-        }
 
     def _reference(self, reference: Any) -> str:
         # Checked here, so that the message includes the location.
