@@ -147,13 +147,7 @@ class DocumentLoader:
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document, chunks = await self._reader.parse_and_chunk(
-                    path,
-                    item.name,
-                    key.content_type,
-                    item.settings.chunking,
-                    item.chunk_source,
-                    item.settings,
-                    company_id=item.run.company_id,
+                    path, item.name, key.content_type, item.settings, item.chunk_source, company_id=item.run.company_id
                 )
         except Unparsable as problem:
             await self._texts.failed({key: problem})
@@ -168,19 +162,12 @@ class DocumentLoader:
         self._lengths[key] = len(document.text)
 
     async def _cut(self, document: ParsedDocument, items: Sequence[ClaimedItem]) -> list[Loaded]:
-        return [
-            Loaded(
-                item,
-                await self._reader.chunk(
-                    document,
-                    item.settings.chunking,
-                    item.chunk_source,
-                    item.settings,
-                    company_id=item.run.company_id,
-                ),
-            )
-            for item in items
-        ]
+        loaded = []
+        for item in items:
+            company_id = item.run.company_id
+            chunks = await self._reader.chunk(document, item.settings, item.chunk_source, company_id=company_id)
+            loaded.append(Loaded(item, chunks))
+        return loaded
 
 
 @dataclass(frozen=True, slots=True)

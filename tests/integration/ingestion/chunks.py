@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from services.ingestion.domain.documents import Chunk
 from services.ingestion.domain.engines import FileSelection, IndexedChunk, Mode, Query, Vector
 
 DIMENSIONS = 4
@@ -18,16 +19,9 @@ def vector(values: Sequence[float]) -> Vector:
 def chunk(
     chunk_id: str, text: str, about: Sequence[float] = SEA, *, file_id: str = "file-1", position: int = 0
 ) -> IndexedChunk:
-    return IndexedChunk(
-        chunk_id=chunk_id,
-        file_id=file_id,
-        position=position,
-        text=text,
-        vector=vector(about),
-        start=position * 100,
-        end=position * 100 + len(text),
-        page=position + 1,
-    )
+    start = position * 100
+    passage = Chunk(chunk_id, position, text, start, start + len(text), page=position + 1)
+    return IndexedChunk(file_id, passage, vector(about))
 
 
 def query(

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from libs.objects import ObjectStore
 from libs.service_defaults import Service
 from services.ingestion.adapters.chunking.cut import cut
@@ -47,29 +46,15 @@ class PlainTextReader:
         return ParsedDocument(await asyncio.to_thread(path.read_text))
 
     async def chunk(
-        self,
-        document: ParsedDocument,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, document: ParsedDocument, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> Sequence[Chunk]:
-        return cut(document, strategy, source)
+        return cut(document, index.chunking, source)
 
     async def parse_and_chunk(
-        self,
-        path: Path,
-        name: str,
-        content_type: str,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, path: Path, name: str, content_type: str, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         document = await self.parse(path, name, content_type)
-        return document, cut(document, strategy, source)
+        return document, cut(document, index.chunking, source)
 
 
 class CountingEmbedders:

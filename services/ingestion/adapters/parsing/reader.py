@@ -9,8 +9,7 @@ from libs.documents import check_encrypted, decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.data_images import without_data_images
-from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.tables import from_csv, from_json, from_workbook, too_much_text, unparsable
+from services.ingestion.adapters.parsing.tables import check_length, from_csv, from_json, from_workbook, unparsable
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
@@ -36,15 +35,12 @@ _ALIASES: Final = {".htm": ".html", ".markdown": ".md", ".text": ".txt"}
 _EXTENSIONS: Final = {mime_type: extension for extension, mime_type in _MIME_TYPES.items()}
 
 
-def read_file(
-    path: Path, name: str, content_type: str, limits: Limits, part_done: PartDone = no_parts
-) -> ParsedDocument:
+def read_file(path: Path, name: str, content_type: str, part_done: PartDone = no_parts) -> ParsedDocument:
     """Parses a file. Raises Unparsable."""
     if path.stat().st_size == 0:
         raise Unparsable("empty", "The file is empty.")
-    document = _read(path, _extension(name, content_type), limits, part_done)
-    if len(document.text) > limits.text_characters:
-        raise too_much_text(limits)
+    document = _read(path, _extension(name, content_type), part_done)
+    check_length(len(document.text))
     if not document.text.strip():
         raise Unparsable("empty", "The file contains no text.")
     return document
@@ -61,7 +57,7 @@ def _extension(name: str, content_type: str) -> str:
     return by_type
 
 
-def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> ParsedDocument:
+def _read(path: Path, extension: str, part_done: PartDone) -> ParsedDocument:
     mime_type = _MIME_TYPES[extension]
     match extension:
         case ".pdf":
@@ -69,7 +65,7 @@ def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> Pa
         case ".docx":
             with unparsable():
                 check_encrypted(path)
-            check_package(path, limits)
+            check_package(path)
             return extraction.word(path)
         case ".doc":
             with unparsable():
@@ -77,28 +73,27 @@ def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> Pa
             return extraction.legacy_word(path, mime_type)
         case ".xlsx" | ".xls":
             if is_zipfile(path):
-                check_package(path, limits)
-            return from_workbook(path, limits, part_done)
+                check_package(path)
+            return from_workbook(path, part_done)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
             with unparsable():
                 text = decode(path.read_bytes(), declares=extension == ".html")
-            return _text(text, extension, limits, part_done)
+            return _text(text, extension, part_done)
         case _:
             return extraction.image(path, mime_type)
 
 
-def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> ParsedDocument:
-    if len(text) > limits.text_characters:
-        raise too_much_text(limits)
+def _text(text: str, extension: str, part_done: PartDone) -> ParsedDocument:
+    check_length(len(text))
     if not text.strip():
         raise Unparsable("empty", "The file contains no text.")
     match extension:
         case ".html":
             return extraction.html(text)
         case ".csv":
-            return from_csv(text, limits, part_done)
+            return from_csv(text, part_done)
         case ".json":
-            return from_json(text, limits)
+            return from_json(text)
         case ".md":
             return _plain(without_data_images(text))
         case _:

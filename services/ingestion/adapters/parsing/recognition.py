@@ -86,10 +86,6 @@ def _languages(folder: Path) -> list[str]:
     return sorted(names, key=lambda name: (name != "eng", name))[:4]
 
 
-if TYPE_CHECKING:
-    from kreuzberg import ExtractionResult
-
-
 def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown", **options: Any) -> ExtractionResult:
     """Converts a file with kreuzberg. Raises ``Unparsable``, or ``OCRError`` if OCR fails."""
     from kreuzberg import (

@@ -125,8 +125,8 @@ async def test_looks_only_at_the_selected_files(engine: Engine, index_id: str, m
 async def test_a_hit_says_where_its_passage_is(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
     [hit] = await search(engine, index_id, query("hut", mode="keyword"))
-    assert (hit.file_id, hit.text, hit.page, hit.row) == ("hikes", HUT.text, 2, None)
-    assert (hit.start, hit.end) == (HUT.start, HUT.end)
+    assert (hit.file_id, hit.text, hit.page, hit.row) == ("hikes", HUT.chunk.text, 2, None)
+    assert (hit.start, hit.end) == (HUT.chunk.start, HUT.chunk.end)
 
 
 async def test_writing_again_changes_nothing(engine: Engine, index_id: str) -> None:

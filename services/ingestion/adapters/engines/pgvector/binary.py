@@ -27,16 +27,17 @@ _sparse_head = Struct(">iii")
 _dense_head = Struct(">hh")
 
 
-def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_length: float) -> bytes:
+def row_of(indexed: IndexedChunk, weights: TermWeights, length: int, average_length: float) -> bytes:
+    chunk = indexed.chunk
     return b"".join(
         (
             _FIELDS,
-            _sized(chunk.file_id.encode()),
-            _sized(chunk.chunk_id.encode()),
-            *(_number(each) for each in (chunk.position, chunk.start, chunk.end, chunk.page, chunk.row)),
+            _sized(indexed.file_id.encode()),
+            _sized(chunk.id.encode()),
+            *(_number(each) for each in (chunk.index, chunk.start, chunk.end, chunk.page, chunk.row)),
             _number(length),
             _sized(_real.pack(average_length)),
-            _sized(_dense(chunk.vector)),
+            _sized(_dense(indexed.vector)),
             _sized(_sparse(weights)),
             _sized(_elements(with_levels(weights))),
             _sized(storable(chunk.text).encode()),

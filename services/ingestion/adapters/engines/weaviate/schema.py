@@ -76,13 +76,14 @@ def identity(file_id: str, chunk_id: str) -> UUID:
     return uuid5(NAMESPACE_OID, f"{file_id}/{chunk_id}")
 
 
-def object_of(chunk: IndexedChunk, analysis: Analysis) -> DataObject[dict[str, Any], None]:
+def object_of(indexed: IndexedChunk, analysis: Analysis) -> DataObject[dict[str, Any], None]:
+    chunk = indexed.chunk
     properties = {
-        "file_id": chunk.file_id,
-        "chunk_id": chunk.chunk_id,
+        "file_id": indexed.file_id,
+        "chunk_id": chunk.id,
         "content": chunk.text,
         "terms": " ".join(analysis.terms(chunk.text)),
-        "position": chunk.position,
+        "position": chunk.index,
         "start_offset": chunk.start,
         "end_offset": chunk.end,
         "page": chunk.page,
@@ -90,8 +91,8 @@ def object_of(chunk: IndexedChunk, analysis: Analysis) -> DataObject[dict[str, A
     }
     return DataObject(
         properties={name: value for name, value in properties.items() if value is not None},
-        uuid=identity(chunk.file_id, chunk.chunk_id),
-        vector=chunk.vector.tolist(),
+        uuid=identity(*indexed.key),
+        vector=indexed.vector.tolist(),
     )
 
 
