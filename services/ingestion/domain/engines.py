@@ -143,14 +143,8 @@ class Engine(Protocol):
     async def count(self, index_id: str) -> int:
         """Returns the number of chunks in the index. Raises ``IndexMissing``."""
 
-    async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        """Returns the IDs of a file's chunks, in order of position. Raises ``IndexMissing``."""
-
     def searching(self, index_id: str) -> AbstractAsyncContextManager[Searching]:
         """Opens the index for searches. The context holds one connection. Raises ``IndexMissing``."""
-
-    async def ping(self) -> None:
-        """Raises ``EngineUnavailable`` if the engine doesn't respond."""
 
     async def close(self) -> None: ...
 

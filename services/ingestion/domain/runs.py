@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from libs.contracts.messages import MessageContext
 from libs.contracts.resources.knowledge_bases import DatasourceError
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.knowledge_bases import IndexSettings, RunState
@@ -54,6 +55,10 @@ class RunRef:
     correlation_id: str
     causation_id: str | None = None
     traceparent: str | None = None
+
+    @property
+    def context(self) -> MessageContext:
+        return MessageContext(self.company_id, self.correlation_id, self.causation_id, self.traceparent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +112,3 @@ class Due:
 class ItemFailure:
     item: ClaimedItem
     error: DatasourceError
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """The outcome of a run. ``switched`` is set if searches now use the run's index."""
-
-    run: RunRef
-    completed: bool
-    switched: bool
-    ingested: int
-    failed: int
-    chunks: int

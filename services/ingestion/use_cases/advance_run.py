@@ -79,18 +79,7 @@ class AdvanceRun:
             if await self._lost_indexes.replace_if_lost(run):
                 return
             raise
-        ending = await self._runs.end(run)
-        if ending is not None:
-            _log.info(
-                "ingestion.ended",
-                run_id=run.run.id,
-                knowledge_base_id=run.run.knowledge_base_id,
-                completed=ending.completed,
-                switched=ending.switched,
-                ingested=ending.ingested,
-                failed=ending.failed,
-                chunks=ending.chunks,
-            )
+        await self._runs.end(run)
 
 
 def _span(run: ClaimedRun) -> tracing.Span:

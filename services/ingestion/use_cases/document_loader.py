@@ -47,7 +47,7 @@ class DocumentLoader:
         self._texts = texts
         self._store = store
         self._reader = reader
-        self._lengths: dict[TextKey, int] = {}
+        self._stored_texts: set[TextKey] = set()
         self._parsing: set[TextKey] = set()
 
     async def renew(self) -> None:
@@ -84,8 +84,9 @@ class DocumentLoader:
             await asyncio.gather(*loading, return_exceptions=True)
             self._parsing -= ours
             # Record all texts with one statement, since a statement costs more than parsing most files.
-            if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
-                await self._texts.parsed(lengths)
+            if stored := self._stored_texts & groups.keys():
+                self._stored_texts -= stored
+                await self._texts.parsed(stored)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
             # Another worker is parsing these texts. Their items are retried shortly.
             yield NotLoaded(others, None)
@@ -120,7 +121,7 @@ class DocumentLoader:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document = await self._reader.parse(path, text.name, key.content_type, company_id=text.company_id)
             await self._store_text(key, document)
-            await self._texts.parsed({key: self._lengths.pop(key)})
+            await self._texts.parsed([key])
         except Unparsable as problem:
             await self._texts.failed({key: problem})
 
@@ -153,13 +154,13 @@ class DocumentLoader:
             await self._texts.failed({key: problem})
             raise
         await self._store_text(key, document)
+        self._stored_texts.add(key)
         return document, Loaded(item, chunks)
 
     async def _store_text(self, key: TextKey, document: ParsedDocument) -> None:
         await self._store.put(
             derived_key(key.blob_id, "text", key.content_type), one_piece(document.to_bytes()), durable=False
         )
-        self._lengths[key] = len(document.text)
 
     async def _cut(self, document: ParsedDocument, items: Sequence[ClaimedItem]) -> list[Loaded]:
         loaded = []

@@ -6,7 +6,7 @@ from typing import Final
 from libs.contracts.messages import MessageContext
 from libs.contracts.resources.collections import CollectionUpdated
 from libs.eventing import Outbox
-from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionPublisher
+from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, record_changed
 
 _BATCH: Final = 50
 
@@ -23,11 +23,11 @@ class PublishCollectionChanges:
         count = 0
         for start in range(0, len(changed), _BATCH):
             async with self._outbox.transaction() as transaction:
-                publisher = PostgresCollectionPublisher(transaction)
-                for update in await publisher.record_changed(changed[start : start + _BATCH]):
-                    context = MessageContext(update.collection.company_id, update.correlation_id)
-                    event = CollectionUpdated(collection=update.collection.public())
-                    transaction.emit(event, subject=update.collection.id, context=context)
+                batch = changed[start : start + _BATCH]
+                for collection, correlation_id in await record_changed(transaction.connection, batch):
+                    context = MessageContext(collection.company_id, correlation_id)
+                    event = CollectionUpdated(collection=collection.public())
+                    transaction.emit(event, subject=collection.id, context=context)
                     count += 1
         self._since = since
         return count

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from services.ingestion.domain.documents import Chunk
-from services.ingestion.domain.engines import FileSelection, IndexedChunk, Mode, Query, Vector
+from services.ingestion.domain.engines import Engine, FileSelection, IndexedChunk, Mode, Query, Vector
 
 DIMENSIONS = 4
 SEA, MOUNTAIN, CITY = ([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0])
@@ -35,3 +35,11 @@ def query(
 ) -> Query:
     selection = FileSelection(None if only is None else frozenset(only), frozenset(without or ()))
     return Query(text, None if about is None else vector(about), mode, top_k, selection)
+
+
+async def chunk_ids(engine: Engine, index_id: str, file_id: str, dimensions: int = 256) -> list[str]:
+    """Ids of everything that the index has of a file, in order."""
+    everything = query("", [1.0] * dimensions, mode="semantic", top_k=10_000, only={file_id})
+    async with engine.searching(index_id) as index:
+        found = await index.candidates(everything)
+    return [each.key[1] for each in sorted(found, key=lambda each: each.position)]

@@ -8,9 +8,9 @@ from psycopg.types.json import Json
 
 from libs.contracts.pages import Page
 from libs.eventing import Transaction
-from libs.persistence import Database, Order, fetch_page, fetch_records
+from libs.persistence import Connection, Database, Order, fetch_page, fetch_records
 from services.ingestion.adapters.postgres.files import storable
-from services.ingestion.domain.collections import Content, PendingUpdate, StoredCollection, published_state
+from services.ingestion.domain.collections import Content, StoredCollection, published_state
 
 _COLUMNS: Final = """
     c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
@@ -179,30 +179,22 @@ class PostgresCollectionChanges:
         return found, until
 
 
-class PostgresCollectionPublisher:
-    """Records the published states of collections in the caller's transaction."""
+async def record_changed(connection: Connection, collection_ids: Sequence[str]) -> list[tuple[StoredCollection, str]]:
+    """Records the collections' current states as published.
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._connection = transaction.connection
-
-    async def record_changed(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
-        """Records the collections' current states as published. Returns the collections whose state has changed.
-
-        Collections that another transaction has locked are skipped.
-        """
-        cursor = await self._connection.execute(
-            "SELECT id, published, correlation_id FROM collections WHERE id = ANY (%s)"
-            " ORDER BY id FOR UPDATE SKIP LOCKED",
-            (list(collection_ids),),
-        )
-        before = {
-            collection_id: (state, correlation_id) for collection_id, state, correlation_id in await cursor.fetchall()
-        }
-        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
-        now = [collection_of(row) for row in rows]
-        changed = [each for each in now if published_state(each.public()) != before[each.id][0]]
-        await self._connection.cursor().executemany(
-            "UPDATE collections SET published = %s WHERE id = %s",
-            [(Json(published_state(each.public())), each.id) for each in changed],
-        )
-        return [PendingUpdate(each, before[each.id][1]) for each in changed]
+    Returns the collections whose state has changed, with the correlation IDs of the changes. Collections that another
+    transaction has locked are skipped.
+    """
+    cursor = await connection.execute(
+        "SELECT id, published, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",
+        (list(collection_ids),),
+    )
+    before = {row[0]: row[1:] for row in await cursor.fetchall()}
+    rows = await fetch_records(connection, f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
+    now = [collection_of(row) for row in rows]
+    changed = [each for each in now if published_state(each.public()) != before[each.id][0]]
+    await connection.cursor().executemany(
+        "UPDATE collections SET published = %s WHERE id = %s",
+        [(Json(published_state(each.public())), each.id) for each in changed],
+    )
+    return [(each, before[each.id][1]) for each in changed]

@@ -72,8 +72,10 @@ class PostgresKnowledgeBaseWriter:
             ),
         )  # fmt: skip
 
-    async def set_status(self, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
-        await set_status(self._connection, knowledge_base_id, status)
+    async def set_running(self, knowledge_base: StoredKnowledgeBase) -> None:
+        """Sets the status, unless the first ingestion hasn't started yet."""
+        if knowledge_base.status != "pending":
+            await set_status(self._connection, knowledge_base.id, "running")
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
         """Starts an ingestion run with the locked knowledge base's settings.

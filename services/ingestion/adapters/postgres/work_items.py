@@ -6,7 +6,6 @@ from typing import Any, Final
 from psycopg.rows import TupleRow
 from psycopg.types.json import Json
 
-from libs.contracts.messages import MessageContext
 from libs.contracts.resources.knowledge_bases import DatasourceFailed
 from libs.eventing import Outbox
 from libs.persistence import Database
@@ -170,7 +169,7 @@ class PostgresWorkItems:
                         knowledge_base_id=item.run.knowledge_base_id, ingestion_id=item.run.id,
                         file_id=item.key.file_id, file_name=item.name, error=error,
                     )  # fmt: skip
-                    transaction.emit(event, subject=item.run.knowledge_base_id, context=message_context_of(item.run))
+                    transaction.emit(event, subject=item.run.knowledge_base_id, context=item.run.context)
             for token in {failure.item.token for failure in failures}:
                 await transaction.connection.execute(_RELEASE, (token,))
         for code in codes:
@@ -190,10 +189,6 @@ class PostgresWorkItems:
             {**_columns(keys), "token": token, "seconds": seconds, "back": 0 if counts else 1},
         )
         metrics.ITEMS.labels("put_off").inc(len(keys))
-
-
-def message_context_of(run: RunRef) -> MessageContext:
-    return MessageContext(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
 
 
 def _columns(keys: Sequence[ItemKey], chunks: Sequence[int] = ()) -> dict[str, Any]:

@@ -42,10 +42,9 @@ _PROPERTIES = [
         index_filterable=False,
         index_searchable=True,
     ),
-    Property(name="position", data_type=DataType.INT, index_filterable=False, index_range_filters=True),
     *(
         Property(name=name, data_type=DataType.INT, index_filterable=False)
-        for name in ("start_offset", "end_offset", "page", "row_number")
+        for name in ("position", "start_offset", "end_offset", "page", "row_number")
     ),
 ]
 
