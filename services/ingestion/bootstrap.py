@@ -53,7 +53,7 @@ from services.ingestion.use_cases.publish_collection_changes import PublishColle
 from services.ingestion.use_cases.read_text import ReadArtifactText, ReadFileText
 from services.ingestion.use_cases.search import SearchArtifacts, SearchKnowledgeBase
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
-from services.ingestion.use_cases.upload_files import Limits, UploadFiles
+from services.ingestion.use_cases.upload_files import UploadFiles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 ENTITIES: Final = (
@@ -147,9 +147,15 @@ class _Search:
 def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, amounts: CompanyAmounts) -> None:
     database, outbox = service.database, service.outbox
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
-    limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
-    upload = UploadFiles(Blobs(database, store), outbox, amounts, limits)
-    copy = CopyArtifacts(Blobs(database, store), HttpArtifactSource(service.calls), amounts)
+    blobs = Blobs(database, store)
+    upload = UploadFiles(
+        blobs=blobs,
+        outbox=outbox,
+        amounts=amounts,
+        max_bytes=settings.max_upload_bytes,
+        max_files=settings.max_files_per_upload,
+    )
+    copy = CopyArtifacts(blobs, HttpArtifactSource(service.calls), amounts)
     read_text = ReadFileText(files, PostgresTexts(database), store)
     serve_files(service.commands, service.http, upload, copy, files, read_text, store)
     # `available-collections` must come before `{knowledge_base_id}`, which would match it, too.

@@ -3,7 +3,7 @@
 The service sends a command to ingestion. The caller's command ends when ingestion has answered.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from libs.contracts.errors import Conflict, ErrorInfo, ErrorKind
@@ -109,20 +109,16 @@ async def handle_rejection(transaction: Transaction, event: CommandRejected, env
         _reject(transaction, state, context, error)
 
 
-@dataclass(frozen=True, slots=True)
-class ResendCommands:
-    """Sends unanswered commands to ingestion again. Their IDs stay the same, so that each is executed once."""
+async def resend_commands(outbox: Outbox) -> int:
+    """Sends unanswered commands to ingestion again. Their IDs stay the same, so that each is executed once.
 
-    outbox: Outbox
-
-    async def __call__(self) -> int:
-        """Returns the number of commands sent."""
-        async with self.outbox.transaction() as transaction:
-            commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
-            for command in commands:
-                context = MessageContext(command.identity.company_id, command.correlation_id)
-                _send(transaction, command, context)
-        return len(commands)
+    Returns the number of commands sent.
+    """
+    async with outbox.transaction() as transaction:
+        commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
+        for command in commands:
+            _send(transaction, command, MessageContext(command.identity.company_id, command.correlation_id))
+    return len(commands)
 
 
 async def _locked(writer: PostgresPlatformWriter, command: Any, context: CommandContext) -> CopyState:

@@ -28,14 +28,6 @@ _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of uploads: ``max_bytes`` for each artifact, and ``max_pixels`` for each image."""
-
-    max_bytes: int
-    max_pixels: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
     """The context of an upload. ``key`` is the caller's idempotency key."""
 
@@ -55,7 +47,8 @@ class UploadArtifact:
     outbox: Outbox
     amounts: CompanyAmounts
     links: Links
-    limits: Limits
+    max_bytes: int
+    max_pixels: int
     on_stored: Callable[[], None]
 
     async def __call__(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
@@ -76,9 +69,7 @@ class UploadArtifact:
                 lambda head: self._measure(name, kind.content_type, head, metadata), images.HEAD_BYTES
             )
         async with self.blobs.upload(what.caller.company_id) as receiving:
-            file = await receiving.receive(
-                name, kind, part.pieces, max_bytes=self.limits.max_bytes, inspection=inspection
-            )
+            file = await receiving.receive(name, kind, part.pieces, max_bytes=self.max_bytes, inspection=inspection)
             if await anext(parts, None) is not None:
                 raise invalid_file(
                     "The request contains more than one file.", "too_many", "upload each artifact in its own request"
@@ -91,10 +82,9 @@ class UploadArtifact:
         found = images.dimensions(content_type, head)
         if found is None:
             raise UnsupportedMediaType(f"'{name}' isn't a readable image: its width and height are missing.")
-        if found.pixels > self.limits.max_pixels:
+        if found.pixels > self.max_pixels:
             raise invalid_file(
-                f"'{name}' is {found.width} x {found.height} pixels."
-                f" The maximum is {self.limits.max_pixels} pixels in total.",
+                f"'{name}' is {found.width} x {found.height} pixels. The maximum is {self.max_pixels} pixels in total.",
                 "image_too_large",
                 "scale it down",
             )

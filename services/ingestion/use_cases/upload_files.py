@@ -23,19 +23,14 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of an upload. ``max_bytes`` applies to each file, and ``max_files`` to the whole upload."""
-
-    max_bytes: int
-    max_files: int
-
-
-@dataclass(frozen=True, slots=True)
 class UploadFiles:
+    """Stores uploaded files of up to ``max_bytes`` each, and up to ``max_files`` per request."""
+
     blobs: Blobs
     outbox: Outbox
     amounts: CompanyAmounts
-    limits: Limits
+    max_bytes: int
+    max_files: int
 
     async def __call__(
         self, parts: AsyncIterator[FilePart], caller: Identity, correlation_id: str, key: str | None
@@ -48,10 +43,9 @@ class UploadFiles:
         async with self.blobs.upload(caller.company_id) as upload:
             received: list[ReceivedFile] = []
             async for part in parts:
-                if len(received) == self.limits.max_files:
-                    raise ValidationFailed(f"The maximum number of files per upload is {self.limits.max_files}.")
-                name = safe_name(part.name)
-                max_bytes = self.limits.max_bytes
+                if len(received) == self.max_files:
+                    raise ValidationFailed(f"The maximum number of files per upload is {self.max_files}.")
+                name, max_bytes = safe_name(part.name), self.max_bytes
                 received.append(
                     await upload.receive(name, type_of(name), part.pieces, max_bytes=max_bytes, inspection=Inspection())
                 )

@@ -1,6 +1,5 @@
 """Stores artifacts in PostgreSQL."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ from psycopg.types.json import Jsonb
 from libs.blobs import release
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.pages import Page
+from libs.contracts.resources.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, as_json, fetch_page, fetch_records, fetch_value
 from libs.quotas import CompanyAmounts
@@ -25,6 +25,7 @@ _FROM_STORED: Final = """
 """
 STORED: Final = f"SELECT {COLUMNS} {_FROM_STORED}"
 _NEWEST_FIRST: Final = Order(("a.created_at", "a.id"), ("timestamptz", "text"))
+_Change = ArtifactProgress | ArtifactReady | ArtifactFailed
 _PENDING = "id = %(id)s AND deleted_at IS NULL AND status = 'pending'"
 _ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_timestamp()"
 
@@ -62,38 +63,24 @@ class PostgresArtifactReader:
 class PostgresArtifactWriter:
     """Changes artifacts in the caller's transaction.
 
-    ``progress``, ``ready`` and ``failed`` return whether they changed the artifact, which must be pending.
+    ``progress``, ``ready`` and ``failed`` emit their event if they change the artifact, which must be pending.
     """
 
     def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
         self._connection = transaction.connection
 
-    async def progress(self, artifact_id: str, progress: int) -> bool:
-        return await self._changed(
-            f"UPDATE artifacts SET progress = %(progress)s WHERE {_PENDING} AND progress < %(progress)s",
-            id=artifact_id,
-            progress=progress,
-        )
+    async def progress(self, event: ArtifactProgress) -> None:
+        statement = f"UPDATE artifacts SET progress = %(progress)s WHERE {_PENDING} AND progress < %(progress)s"
+        await self._change(statement, event, progress=event.progress)
 
-    async def ready(self, artifact_id: str, metadata: Mapping[str, Any], *, lease: str | None = None) -> bool:
-        return await self._ended(
-            "ready",
-            f"""UPDATE artifacts SET status = 'ready', progress = 100, metadata = %(metadata)s, {_ENDED}
-                WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
-            id=artifact_id,
-            metadata=Jsonb(dict(metadata)),
-            lease=lease,
-        )
+    async def ready(self, event: ArtifactReady, *, lease: str | None = None) -> None:
+        changes = "status = 'ready', progress = 100, metadata = %(value)s"
+        await self._end("ready", changes, Jsonb(dict(event.metadata)), event, lease)
 
-    async def failed(self, artifact_id: str, error: ErrorInfo, *, lease: str | None = None) -> bool:
-        return await self._ended(
-            "failed",
-            f"""UPDATE artifacts SET status = 'failed', error = %(error)s, {_ENDED}
-                WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
-            id=artifact_id,
-            error=Jsonb(error.model_dump(mode="json", exclude_none=True), dumps=as_json),
-            lease=lease,
-        )
+    async def failed(self, event: ArtifactFailed, *, lease: str | None = None) -> None:
+        error = Jsonb(event.error.model_dump(mode="json", exclude_none=True), dumps=as_json)
+        await self._end("failed", "status = 'failed', error = %(value)s", error, event, lease)
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
         """Marks the session and its artifacts as deleted. Returns the artifacts' IDs."""
@@ -113,14 +100,18 @@ class PostgresArtifactWriter:
         await release(self._connection, list(blobs.values()))
         return sorted(blobs)
 
-    async def _ended(self, outcome: str, statement: str, **parameters: Any) -> bool:
-        changed = await self._changed(statement, **parameters)
-        if changed:
+    async def _end(self, outcome: str, changes: str, value: Jsonb, event: _Change, lease: str | None) -> None:
+        statement = f"""
+            UPDATE artifacts SET {changes}, {_ENDED} WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s
+        """
+        if await self._change(statement, event, value=value, lease=lease):
             metrics.PROCESSED.labels(outcome).inc()
-        return changed
 
-    async def _changed(self, statement: str, **parameters: Any) -> bool:
-        return (await self._connection.execute(statement.encode(), parameters)).rowcount == 1
+    async def _change(self, statement: str, event: _Change, **values: Any) -> bool:
+        changed = await self._connection.execute(statement.encode(), {**values, "id": event.artifact_id})
+        if changed.rowcount == 1:
+            self._transaction.emit(event, subject=event.artifact_id)
+        return changed.rowcount == 1
 
 
 def artifact_of(row: dict[str, Any]) -> StoredArtifact:
