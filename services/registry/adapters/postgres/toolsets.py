@@ -13,7 +13,7 @@ from libs.contracts.resources.toolsets import ConnectedTool
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.registry.adapters.postgres.versioned import Versioned, lock_company, require_room
-from services.registry.domain.toolset import StoredToolset
+from services.registry.domain.toolset import MOST_TOOLSETS, StoredToolset
 
 _HEAD: Final = "t.id, t.company_id, t.name, t.type, v.version, t.created_at, t.updated_at, t.refreshed_at, t.warnings"
 _LIVE: Final = """
@@ -91,13 +91,13 @@ class PostgresToolsetWriter:
         self._connection = transaction.connection
         self._toolsets = Versioned(self._connection, "toolsets", "toolset_versions", "toolset_id", "version")
 
-    async def add(self, toolset: StoredToolset, created_by: str, *, most: int) -> None:
-        """Stores a toolset. Raises ``Conflict`` if its name is taken or the company has ``most`` toolsets."""
+    async def add(self, toolset: StoredToolset, created_by: str) -> None:
+        """Stores a toolset. Raises ``Conflict`` if its name is taken or the company has too many toolsets."""
         await lock_company(self._connection, "toolsets", toolset.company_id)
         origin = {each: getattr(toolset, each) for each in ("id", "company_id", "name", "type", "created_at")}
         if not await self._toolsets.add({**origin, **_head_of(toolset)}, _version_row(toolset, created_by)):
             raise Conflict(f"A toolset named {toolset.name!r} already exists.")
-        await require_room(self._connection, "toolsets", toolset.company_id, most)
+        await require_room(self._connection, "toolsets", toolset.company_id, MOST_TOOLSETS)
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:
         """Locks the toolset until the end of the transaction. Returns None if the toolset doesn't exist."""
