@@ -9,7 +9,6 @@ from psycopg.types.json import Json
 from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Connection, Database, Order, fetch_page, fetch_records
-from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.collections import Content, StoredCollection, published_state
 
 _COLUMNS: Final = """
@@ -54,8 +53,6 @@ class PostgresCollectionReader:
         self._database = database
 
     async def get(self, company_id: str, collection_id: str) -> StoredCollection | None:
-        if "\x00" in collection_id:
-            return None
         rows = await self._database.records(
             f"{COLLECTIONS} WHERE c.company_id = %s AND c.id = %s", (company_id, collection_id)
         )
@@ -99,8 +96,6 @@ class PostgresCollectionWriter:
 
     async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
         """Locks the collection until the end of the transaction. Returns None if the collection doesn't exist."""
-        if "\x00" in collection_id:
-            return None
         key = (company_id, collection_id)
         # Read in a second statement: after waiting for the lock, the first one would miss recently added files.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
@@ -121,7 +116,7 @@ class PostgresCollectionWriter:
             """INSERT INTO collection_files (collection_id, file_id, added_at)
                SELECT %s, id, clock_timestamp() FROM unnest(%s::text[]) AS id
                ON CONFLICT DO NOTHING RETURNING file_id""",
-            (collection_id, storable(file_ids)),
+            (collection_id, list(file_ids)),
         )
         ids = {file_id for (file_id,) in await added.fetchall()}
         if ids:
@@ -131,8 +126,7 @@ class PostgresCollectionWriter:
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
         """Removes a file from the collection. Returns False if the collection didn't contain it."""
         removed = await self._connection.execute(
-            "DELETE FROM collection_files WHERE collection_id = %s AND file_id = ANY (%s)",
-            (collection_id, storable([file_id])),
+            "DELETE FROM collection_files WHERE collection_id = %s AND file_id = %s", (collection_id, file_id)
         )
         if removed.rowcount:
             await self._touch(collection_id, correlation_id)

@@ -1,6 +1,6 @@
 """Reads, adds and changes files, and selects the files for a search."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from libs.blobs import ReceivedFile, release
@@ -24,11 +24,6 @@ LIVE_FILES: Final = f"SELECT {_COLUMNS} {_LIVE}"
 
 def file_of(row: dict[str, Any]) -> StoredFile:
     return StoredFile(**{**row, "tags": tuple(row["tags"]), "collection_ids": tuple(row["collection_ids"])})
-
-
-def storable(ids: Iterable[str]) -> list[str]:
-    """Returns the IDs without duplicates, and without IDs that contain NUL, which PostgreSQL rejects."""
-    return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
 # Counts a collection's files without reading them, because deleting a file also removes it from its collections.
@@ -55,8 +50,6 @@ class PostgresFileReader:
         self._database = database
 
     async def get(self, company_id: str, file_id: str) -> StoredFile | None:
-        if "\x00" in file_id:
-            return None
         rows = await self._database.records(f"{LIVE_FILES} AND f.id = %(id)s", {"company": company_id, "id": file_id})
         return file_of(rows[0]) if rows else None
 
@@ -65,8 +58,6 @@ class PostgresFileReader:
     ) -> Page[StoredFile]:
         """Returns a page of files, newest first by default."""
         given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
-        if any("\x00" in value for value in given.values()):
-            return Page([], 0)
         if "name" in given:
             given["name"] = _containing(given["name"])
         beyond = ">" if which.oldest_first else "<"
@@ -94,7 +85,7 @@ class PostgresFileWriter:
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Locks the files until the end of the transaction. Returns the files that exist, by ID."""
-        parameters = {"company": company_id, "ids": storable(file_ids)}
+        parameters = {"company": company_id, "ids": list(file_ids)}
         # Read in a second statement: after waiting for the lock, the first one would miss recently added collections.
         await self._connection.execute(
             """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
@@ -174,9 +165,7 @@ class PostgresSearchableFiles:
         self._database = database
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
-        wanted = {name: value for name in _SEARCH_CONDITIONS if (value := getattr(filters, name))}
-        # PostgreSQL rejects NUL, so no stored value contains it.
-        given = {name: [each for each in value if "\0" not in each] for name, value in wanted.items()}
+        given = {name: value for name in _SEARCH_CONDITIONS if (value := getattr(filters, name))}
         parameters = {"index": index_id, "company": company_id, **given}
         if not given:
             # There are few inactive files, so excluding them is cheaper than listing the active ones.

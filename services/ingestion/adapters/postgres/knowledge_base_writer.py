@@ -10,7 +10,6 @@ from libs.contracts.resources.knowledge_bases import KnowledgeBaseStatus
 from libs.eventing import Transaction
 from libs.persistence import Connection, fetch_value
 from services.ingestion.adapters import metrics
-from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.adapters.postgres.knowledge_bases import find, settings_json, view_of
 from services.ingestion.adapters.postgres.run_events import publish_failure
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseView, StoredKnowledgeBase
@@ -31,12 +30,12 @@ class PostgresKnowledgeBaseWriter:
     ) -> tuple[list[str], list[str]]:
         """Returns the given collections and files that don't exist in the company."""
         collections = await self._connection.execute(
-            "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
+            "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, list(collection_ids))
         )
         there = {row[0] for row in await collections.fetchall()}
         files = await self._connection.execute(
             "SELECT id FROM files WHERE company_id = %s AND id = ANY (%s) AND deleted_at IS NULL",
-            (company_id, storable(file_ids)),
+            (company_id, list(file_ids)),
         )
         stored = {row[0] for row in await files.fetchall()}
         return [i for i in collection_ids if i not in there], [i for i in file_ids if i not in stored]

@@ -35,8 +35,6 @@ class PostgresSecretReader:
         self._database = database
 
     async def get(self, company_id: str, name: str) -> StoredSecret | None:
-        if "\x00" in name:  # PostgreSQL rejects NUL, so no stored value contains it
-            return None
         given = {"company": company_id, "name": name}
         rows = await self._database.records(f"SELECT {_COLUMNS} {_LIVE} AND name = %(name)s", given)
         return StoredSecret(**rows[0]) if rows else None
@@ -86,7 +84,5 @@ class PostgresSecretWriter:
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
         """Deletes a secret. Returns None if the secret doesn't exist."""
-        if "\x00" in name:
-            return None
         rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))
         return StoredSecret(**rows[0]) if rows else None

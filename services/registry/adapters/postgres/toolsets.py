@@ -39,20 +39,13 @@ class PostgresToolsetReader:
         self._database = database
 
     async def get(self, company_id: str, name: str) -> StoredToolset | None:
-        if "\x00" in name:  # PostgreSQL rejects NUL, so no stored value contains it
-            return None
         rows = await self._database.records(f"{_CURRENT} AND t.name = %(name)s", {"company": company_id, "name": name})
         return _toolset_of(rows[0]) if rows else None
 
     async def versions(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[StoredToolset]:
         """Returns the wanted toolsets that exist. A version of None stands for the current version."""
-        named = [(name, version) for name, version in wanted if "\x00" not in name]
-        if not named:
-            return []
-        names, versions = zip(*named, strict=True)
-        rows = await self._database.records(
-            _VERSIONS, {"company": company_id, "names": list(names), "versions": list(versions)}
-        )
+        names, versions = [name for name, _ in wanted], [version for _, version in wanted]
+        rows = await self._database.records(_VERSIONS, {"company": company_id, "names": names, "versions": versions})
         return [_toolset_of(row) for row in rows]
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredToolset]:
@@ -101,8 +94,6 @@ class PostgresToolsetWriter:
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:
         """Locks the toolset until the end of the transaction. Returns None if the toolset doesn't exist."""
-        if "\x00" in name:
-            return None
         given = {"company": company_id, "name": name}
         await self._toolsets.lock("company_id = %(company)s AND name = %(name)s AND deleted_at IS NULL", given)
         rows = await fetch_records(self._connection, f"{_CURRENT} AND t.name = %(name)s", given)
