@@ -3,6 +3,7 @@
 import zipfile
 from pathlib import Path
 
+from libs.documents import DocumentEncrypted, DocumentUnreadable
 from services.ingestion.domain.parsing import Unparsable
 
 _MOST_UNPACKED_BYTES = 512 * 1024**2
@@ -11,15 +12,15 @@ _BOMB_SIZE = 32 * 1024**2
 
 
 def check_package(path: Path) -> None:
-    """Checks a .docx or .xlsx file. Raises Unparsable if the file isn't safe to unpack."""
+    """Checks a .docx or .xlsx file. Raises an error if the file isn't safe to unpack."""
     try:
         with zipfile.ZipFile(path) as package:
             members = package.infolist()
             if any(member.flag_bits & 1 for member in members):
-                raise Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.")
+                raise DocumentEncrypted
             _check_size(members)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, ValueError, OSError) as error:
-        raise Unparsable("damaged", f"The file is damaged or incomplete: {error}.") from None
+        raise DocumentUnreadable(f"The file is damaged or incomplete: {error}.") from None
 
 
 def _check_size(members: list[zipfile.ZipInfo]) -> None:

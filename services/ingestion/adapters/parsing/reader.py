@@ -5,11 +5,11 @@ from typing import Final
 from zipfile import is_zipfile
 
 from libs.confined import PartDone, no_parts
-from libs.documents import check_encrypted, decode
+from libs.documents import DocumentEncrypted, DocumentUnreadable, check_encrypted, decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.data_images import without_data_images
-from services.ingestion.adapters.parsing.tables import check_length, from_csv, from_json, from_workbook, unparsable
+from services.ingestion.adapters.parsing.tables import check_length, from_csv, from_json, from_workbook
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
@@ -39,7 +39,12 @@ def read_file(path: Path, name: str, content_type: str, part_done: PartDone = no
     """Parses a file. Raises Unparsable."""
     if path.stat().st_size == 0:
         raise Unparsable("empty", "The file is empty.")
-    document = _read(path, _extension(name, content_type), part_done)
+    try:
+        document = _read(path, _extension(name, content_type), part_done)
+    except DocumentEncrypted as problem:
+        raise Unparsable("encrypted", str(problem)) from None
+    except DocumentUnreadable as problem:
+        raise Unparsable("damaged", str(problem)) from None
     check_length(len(document.text))
     if not document.text.strip():
         raise Unparsable("empty", "The file contains no text.")
@@ -63,22 +68,18 @@ def _read(path: Path, extension: str, part_done: PartDone) -> ParsedDocument:
         case ".pdf":
             return extraction.pdf(path, part_done)
         case ".docx":
-            with unparsable():
-                check_encrypted(path)
+            check_encrypted(path)
             check_package(path)
             return extraction.word(path)
         case ".doc":
-            with unparsable():
-                check_encrypted(path)
+            check_encrypted(path)
             return extraction.legacy_word(path, mime_type)
         case ".xlsx" | ".xls":
             if is_zipfile(path):
                 check_package(path)
             return from_workbook(path, part_done)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
-            with unparsable():
-                text = decode(path.read_bytes(), declares=extension == ".html")
-            return _text(text, extension, part_done)
+            return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, part_done)
         case _:
             return extraction.image(path, mime_type)
 

@@ -2,21 +2,12 @@
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import PartDone, no_parts
-from libs.documents import (
-    CsvDialect,
-    DocumentEncrypted,
-    DocumentUnreadable,
-    cell_text,
-    is_heading,
-    read_json,
-    workbook_sheets,
-)
+from libs.documents import CsvDialect, cell_text, is_heading, read_json, workbook_sheets
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
@@ -81,16 +72,14 @@ def check_length(characters: int) -> None:
 
 def from_csv(text: str, part_done: PartDone = no_parts) -> ParsedDocument:
     table = TableText(part_done)
-    with unparsable():
-        table.sheet(CsvDialect.of(text).rows(io.StringIO(text, newline="")))
+    table.sheet(CsvDialect.of(text).rows(io.StringIO(text, newline="")))
     return table.document()
 
 
 def from_workbook(path: Path, part_done: PartDone = no_parts) -> ParsedDocument:
-    """Renders an XLSX or XLS file. If there are several sheets, each becomes a page. Raises Unparsable."""
+    """Renders an XLSX or XLS file. If there are several sheets, each becomes a page."""
     table = TableText(part_done)
-    with unparsable():
-        sheets = list(enumerate(workbook_sheets(path), 1))
+    sheets = list(enumerate(workbook_sheets(path), 1))
     filled = [(page, sheet) for page, sheet in sheets if sheet.height]
     for page, sheet in filled:
         if len(filled) > 1:
@@ -98,17 +87,6 @@ def from_workbook(path: Path, part_done: PartDone = no_parts) -> ParsedDocument:
         table.sheet(sheet.iter_rows(), page if len(sheets) > 1 else None)
         part_done()
     return table.document()
-
-
-@contextmanager
-def unparsable() -> Iterator[None]:
-    """Converts errors about unreadable documents to Unparsable."""
-    try:
-        yield
-    except DocumentEncrypted:
-        raise Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.") from None
-    except DocumentUnreadable as problem:
-        raise Unparsable("damaged", str(problem)) from None
 
 
 def _line(cells: Sequence[str], heading: Sequence[str] | None) -> str:
@@ -127,8 +105,7 @@ def _flat(cell: str) -> str:
 
 
 def from_json(text: str) -> ParsedDocument:
-    with unparsable():
-        value = read_json(text)
+    value = read_json(text)
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         table = TableText()
         for number, item in enumerate(value, 1):

@@ -11,7 +11,7 @@ from tests.support import scans
 from tests.support.office_files import pdf
 
 Read = Callable[[str, bytes], ParsedDocument]
-needs_tesseract = pytest.mark.skipif(not recognition.tesseract_is_installed(), reason="tesseract is not installed here")
+needs_tesseract = pytest.mark.skipif(recognition._tesseract() is None, reason="tesseract is not installed here")
 
 
 @pytest.fixture
