@@ -31,6 +31,7 @@ from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, count_backlog
 from services.ingestion.domain.engines import Engine
+from services.ingestion.domain.runs import Claims
 from services.ingestion.entrypoints.events import artifact_events
 from services.ingestion.entrypoints.resources.artifact_texts import serve_artifact_texts
 from services.ingestion.entrypoints.resources.collections import serve_collections
@@ -206,8 +207,9 @@ def _add_ingestion(
     )
     progress = ProgressThrottle(items, time.monotonic)
     indexer = DocumentIndexer(items, progress, search.embedders, search.engines)
-    ingest = IngestItems(items, runs, progress, loader, indexer)
-    advance = AdvanceRun(runs, search.engines, _lost_indexes(service, search))
+    claims = Claims()
+    ingest = IngestItems(items, runs, progress, loader, indexer, claims)
+    advance = AdvanceRun(runs, search.engines, _lost_indexes(service, search), claims)
     queue = PostgresWorkQueue(database)
     streams = IngestionStreams(
         kafka=settings.kafka(),
@@ -219,12 +221,9 @@ def _add_ingestion(
         broker_answers=lambda: service.producer.healthy,
     )
 
-    def claims() -> list[str]:
-        return [*ingest.claims, *advance.claims]
-
     async def renew_leases() -> None:
-        if held := claims():
-            await items.renew(held)
+        if claims:
+            await items.renew(list(claims))
         await loader.renew()
 
     async def joined() -> bool:

@@ -19,7 +19,7 @@ from libs.contracts.resources.files import CopyArtifact, DeleteFile, FileDeleted
 from libs.eventing import Outbox, Transaction
 from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
 from services.artifacts.domain.artifacts import ArtifactNotFound
-from services.artifacts.domain.platform import CopyState, InFlightState, NotCopied, OutboundCommand
+from services.artifacts.domain.platform import CopyState, InFlightState, OutboundCommand
 
 _COMMANDS: Final[dict[InFlightState, type[Command]]] = {
     "copying": CopyArtifactToPlatform,
@@ -56,7 +56,7 @@ async def remove_from_platform(
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.file_id is None:
-        raise NotCopied
+        raise Conflict("The artifact wasn't copied to the company's files.")
     if copy.state == "copying":
         raise Conflict("The artifact is being copied. Try again later.")
     if copy.state == "none":

@@ -18,7 +18,7 @@ from libs.contracts.messages import MessageContext
 from libs.contracts.resources.artifacts import Artifact, ArtifactOrigin, ArtifactReady, ArtifactUploaded
 from libs.eventing import Outbox
 from libs.quotas import CompanyAmounts
-from services.artifacts.adapters.postgres.artifacts import PostgresNewArtifacts
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 from services.artifacts.domain import images
 from services.artifacts.domain.artifacts import NewArtifact, StoredArtifact, strategy_of
 from services.artifacts.use_cases.access import SessionAccess
@@ -95,7 +95,7 @@ class UploadArtifact:
     ) -> StoredArtifact:
         caller, artifact_id = what.caller, new_id()
         async with self.outbox.transaction(MessageContext(caller.company_id, what.correlation_id)) as transaction:
-            writer, connection = PostgresNewArtifacts(transaction, self.amounts), transaction.connection
+            writer, connection = PostgresArtifactWriter(transaction), transaction.connection
             await writer.lock_session(what.session_id)
             if what.key is not None:
                 upload_key = UploadKey(what.session_id, caller.user_id, what.key)
@@ -114,7 +114,7 @@ class UploadArtifact:
                 created_by=caller.user_id,
                 correlation_id=what.correlation_id,
             )
-            stored = await writer.add(caller.company_id, artifact)
+            stored = await writer.add(caller.company_id, artifact, self.amounts)
             transaction.emit(ArtifactUploaded(artifact=stored.record()), subject=stored.id, owner_id=stored.owner_id)
             if stored.status == "ready":
                 ready = ArtifactReady(artifact_id=stored.id, session_id=stored.session_id, metadata=dict(metadata))

@@ -12,7 +12,7 @@ from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing.bus import BusUnavailable, Producer
-from services.ingestion.domain.runs import Due, RunKey, encode_work
+from services.ingestion.domain.runs import Due, encode_work
 
 _log = structlog.get_logger(__name__)
 _TYPE: Final = "aes.ingestion.work.v1"
@@ -46,12 +46,11 @@ class KafkaWorkSender:
         return [due for message in (*lost, *messages[len(sent) :]) for due in message]
 
     def _envelope(self, due: Due) -> Envelope:
-        subject = due.key.run_id if isinstance(due.key, RunKey) else due.key.file_id
         return Envelope(
             id=new_id(),
             type=_TYPE,
             source=self._source,
-            subject=subject,
+            subject=due.subject,
             time=format_time(datetime.now(UTC)),
             correlation_id=due.correlation_id,
             company_id=due.company_id,

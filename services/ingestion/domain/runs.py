@@ -1,10 +1,12 @@
 """Ingestion runs of knowledge bases, and their work items."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import orjson
 
+from libs.contracts.identifiers import new_id
 from libs.contracts.messages import MessageContext
 from libs.contracts.resources.knowledge_bases import DatasourceError
 from services.ingestion.domain.files import TextKey
@@ -12,6 +14,20 @@ from services.ingestion.domain.knowledge_bases import IndexSettings, RunState
 
 Token = str
 """Fencing token of a claim."""
+
+
+class Claims(set[Token]):
+    """The claims whose leases must be renewed."""
+
+    @contextmanager
+    def held(self) -> Iterator[Token]:
+        """Yields a new token, which is held until the end of the context."""
+        token = new_id()
+        self.add(token)
+        try:
+            yield token
+        finally:
+            self.discard(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +119,12 @@ class Due:
     correlation_id: str
 
     @property
+    def subject(self) -> str:
+        return self.key.run_id if isinstance(self.key, RunKey) else self.key.file_id
+
+    @property
     def message_key(self) -> str:
-        item = self.key.run_id if isinstance(self.key, RunKey) else self.key.file_id
-        return f"{self.correlation_id}/{item}"
+        return f"{self.correlation_id}/{self.subject}"
 
 
 @dataclass(frozen=True, slots=True)

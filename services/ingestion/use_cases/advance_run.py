@@ -6,11 +6,10 @@ import structlog
 
 from libs import tracing
 from libs.contracts.errors import cause_of
-from libs.contracts.identifiers import new_id
 from libs.persistence import is_unreachable
 from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.domain.engines import Engines, IndexMissing
-from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
+from services.ingestion.domain.runs import ClaimedRun, Claims, RunKey
 from services.ingestion.use_cases.index_care import LostIndexes
 
 _log = structlog.get_logger(__name__)
@@ -21,23 +20,18 @@ _STEPS: Final = {"planning": "planned", "finishing": "completed"}
 
 
 class AdvanceRun:
-    def __init__(self, runs: PostgresRuns, engines: Engines, lost_indexes: LostIndexes) -> None:
+    def __init__(self, runs: PostgresRuns, engines: Engines, lost_indexes: LostIndexes, claims: Claims) -> None:
         self._runs = runs
         self._engines = engines
         self._lost_indexes = lost_indexes
-        self.claims: set[Token] = set()
-        """The claims whose leases must be renewed."""
+        self._claims = claims
 
     async def __call__(self, key: RunKey) -> None:
         """Plans or finishes the run. Only raises errors if the database is unavailable."""
-        token = new_id()
-        self.claims.add(token)
-        try:
+        with self._claims.held() as token:
             claimed = await self._runs.claim(key, token)
             if claimed is not None:
                 await self._advance(claimed)
-        finally:
-            self.claims.discard(token)
 
     async def _advance(self, run: ClaimedRun) -> None:
         structlog.contextvars.bind_contextvars(correlation_id=run.run.correlation_id)

@@ -1,7 +1,7 @@
 """Converts files to chunks. Each file is parsed once, possibly ahead of time, and its stored text is reused."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,7 +17,7 @@ from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
-from services.ingestion.domain.runs import ClaimedItem, Token
+from services.ingestion.domain.runs import ClaimedItem, Claims
 
 MOST_ATTEMPTS: Final = 5
 _GIVEN_UP: Final = Unparsable("given_up", "Several attempts to read the file failed.", retryable=True)
@@ -175,7 +175,7 @@ class DocumentLoader:
 class ParseAhead:
     queue: PostgresWorkQueue
     loader: DocumentLoader
-    claims: Callable[[], Sequence[Token]]
+    claims: Claims
     at_once: int
 
     async def __call__(self) -> int:
@@ -190,4 +190,4 @@ class ParseAhead:
         )()
 
     async def _claim(self, capacity: Capacity) -> Sequence[UnparsedText]:
-        return [] if self.claims() else await self.loader.claim(await self.queue.unparsed(capacity))
+        return [] if self.claims else await self.loader.claim(await self.queue.unparsed(capacity))

@@ -1,7 +1,7 @@
 """Ingests items: claims them, loads, embeds and indexes their files, and records the results."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, aclosing
 from typing import Final
 
 import structlog
@@ -9,7 +9,6 @@ import structlog
 from libs import tracing
 from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import cause_of
-from libs.contracts.identifiers import new_id
 from libs.contracts.resources.knowledge_bases import DatasourceError
 from libs.persistence import is_outage
 from services.ingestion.adapters.postgres.runs import PostgresRuns
@@ -17,7 +16,7 @@ from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.domain.embedding import EmbeddingRefused
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.domain.parsing import Unparsable
-from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
+from services.ingestion.domain.runs import ClaimedItem, Claims, ItemFailure, ItemKey, RunRef, Token
 from services.ingestion.use_cases.document_indexer import DocumentIndexer, ProgressThrottle
 from services.ingestion.use_cases.document_loader import DocumentLoader, Loaded, NotLoaded
 
@@ -38,18 +37,18 @@ class IngestItems:
         progress: ProgressThrottle,
         loader: DocumentLoader,
         indexer: DocumentIndexer,
+        claims: Claims,
     ) -> None:
         self._items = items
         self._progress = progress
         self._runs = runs
         self._loader = loader
         self._indexer = indexer
-        self.claims: set[Token] = set()
-        """The claims whose leases must be renewed."""
+        self._claims = claims
 
     async def __call__(self, keys: Sequence[ItemKey]) -> None:
         """Ingests the items. Only raises errors if the database is unavailable."""
-        async with self._claim() as token:
+        with self._claims.held() as token:
             claimed = await self._items.claim(keys, token)
             runs = {item.run.id: item.run for item in claimed}
             if len(correlations := {run.correlation_id for run in runs.values()}) == 1:
@@ -71,15 +70,6 @@ class IngestItems:
             await self._items.failed([ItemFailure(item, _given_up(item)) for item in given_up])
         for portion in _portions([item for item in staying if not item.exhausted]):
             await self._ingest(token, portion)
-
-    @asynccontextmanager
-    async def _claim(self) -> AsyncIterator[Token]:
-        token = new_id()
-        self.claims.add(token)
-        try:
-            yield token
-        finally:
-            self.claims.discard(token)
 
     async def _follow_up(self, run: RunRef) -> None:
         await self._runs.publish_progress(run)

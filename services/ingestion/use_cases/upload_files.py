@@ -16,7 +16,7 @@ from libs.contracts.messages import MessageContext
 from libs.contracts.resources.files import File, FileUploaded
 from libs.eventing import Outbox
 from libs.quotas import CompanyAmounts
-from services.ingestion.adapters.postgres.files import PostgresNewFiles
+from services.ingestion.adapters.postgres.files import PostgresFileWriter
 from services.ingestion.domain.files import StoredFile
 
 _log = structlog.get_logger(__name__)
@@ -59,13 +59,14 @@ class UploadFiles:
     ) -> list[StoredFile]:
         ids = [new_id() for _ in received]
         async with self.outbox.transaction(MessageContext(caller.company_id, correlation_id)) as transaction:
-            writer, connection = PostgresNewFiles(transaction, self.amounts), transaction.connection
+            writer, connection = PostgresFileWriter(transaction), transaction.connection
             if key is not None:
                 upload_key = UploadKey(caller.company_id, caller.user_id, key)
                 if (earlier := await repeated(connection, upload_key, received, ids)) is not None:
                     return await writer.get(caller.company_id, earlier)
             kept = await upload.keep(connection, received)
-            stored = await writer.add(caller.company_id, caller.user_id, dict(zip(ids, kept, strict=True)))
+            files = dict(zip(ids, kept, strict=True))
+            stored = await writer.add(caller.company_id, caller.user_id, files, self.amounts)
             for file in stored:
                 transaction.emit(FileUploaded(file=file.public()), subject=file.id)
         for file in stored:

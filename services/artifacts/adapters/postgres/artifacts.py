@@ -23,6 +23,7 @@ COLUMNS: Final = """
 _FROM_STORED: Final = """
     FROM artifacts a JOIN sessions s ON s.id = a.session_id WHERE a.deleted_at IS NULL AND s.deleted_at IS NULL
 """
+ARTIFACT_BYTES: Final = "artifact_bytes"
 STORED: Final = f"SELECT {COLUMNS} {_FROM_STORED}"
 _NEWEST_FIRST: Final = Order(("a.created_at", "a.id"), ("timestamptz", "text"))
 _Change = ArtifactProgress | ArtifactReady | ArtifactFailed
@@ -69,6 +70,31 @@ class PostgresArtifactWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._connection = transaction.connection
+
+    async def lock_session(self, session_id: str) -> None:
+        """Prevents the session's deletion until the end of the transaction. Raises ``SessionNotFound``."""
+        query = "SELECT id FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE"
+        if await fetch_value(self._connection, query, (session_id,)) is None:
+            raise SessionNotFound
+
+    async def add(self, company_id: str, artifact: NewArtifact, amounts: CompanyAmounts) -> StoredArtifact:
+        """Stores a new artifact. Raises ``QuotaExceeded``."""
+        await amounts.check(self._connection, company_id, {ARTIFACT_BYTES: artifact.size})
+        await self._connection.execute(
+            """INSERT INTO artifacts (id, session_id, blob_id, name, content_type, size, sha256, origin, strategy,
+                                      status, progress, metadata, created_by, correlation_id)
+               VALUES (%(id)s, %(session_id)s, %(blob_id)s, %(name)s, %(content_type)s, %(size)s, %(sha256)s,
+                       %(origin)s, %(strategy)s, %(status)s, CASE %(status)s WHEN 'ready' THEN 100 ELSE 0 END,
+                       %(metadata)s, %(created_by)s, %(correlation_id)s)""",
+            {**asdict(artifact), "metadata": Jsonb(dict(artifact.metadata))},
+        )
+        metrics.UPLOADS.labels(artifact.strategy).inc()
+        metrics.UPLOADED_BYTES.inc(artifact.size)
+        return await self.get(artifact.id)
+
+    async def get(self, artifact_id: str) -> StoredArtifact:
+        [row] = await fetch_records(self._connection, f"{STORED} AND a.id = %s", (artifact_id,))
+        return artifact_of(row)
 
     async def progress(self, event: ArtifactProgress) -> None:
         statement = f"UPDATE artifacts SET progress = %(progress)s WHERE {_PENDING} AND progress < %(progress)s"
@@ -117,39 +143,3 @@ class PostgresArtifactWriter:
 def artifact_of(row: dict[str, Any]) -> StoredArtifact:
     error = row["error"]
     return StoredArtifact(**{**row, "error": None if error is None else ErrorInfo.model_validate(error)})
-
-
-ARTIFACT_BYTES: Final = "artifact_bytes"
-
-
-class PostgresNewArtifacts:
-    """Adds artifacts in the caller's transaction."""
-
-    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
-        self._connection = transaction.connection
-        self._amounts = amounts
-
-    async def lock_session(self, session_id: str) -> None:
-        """Prevents the session's deletion until the end of the transaction. Raises ``SessionNotFound``."""
-        query = "SELECT id FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE"
-        if await fetch_value(self._connection, query, (session_id,)) is None:
-            raise SessionNotFound
-
-    async def add(self, company_id: str, artifact: NewArtifact) -> StoredArtifact:
-        """Stores a new artifact. Raises ``QuotaExceeded``."""
-        await self._amounts.check(self._connection, company_id, {ARTIFACT_BYTES: artifact.size})
-        await self._connection.execute(
-            """INSERT INTO artifacts (id, session_id, blob_id, name, content_type, size, sha256, origin, strategy,
-                                      status, progress, metadata, created_by, correlation_id)
-               VALUES (%(id)s, %(session_id)s, %(blob_id)s, %(name)s, %(content_type)s, %(size)s, %(sha256)s,
-                       %(origin)s, %(strategy)s, %(status)s, CASE %(status)s WHEN 'ready' THEN 100 ELSE 0 END,
-                       %(metadata)s, %(created_by)s, %(correlation_id)s)""",
-            {**asdict(artifact), "metadata": Jsonb(dict(artifact.metadata))},
-        )
-        metrics.UPLOADS.labels(artifact.strategy).inc()
-        metrics.UPLOADED_BYTES.inc(artifact.size)
-        return await self.get(artifact.id)
-
-    async def get(self, artifact_id: str) -> StoredArtifact:
-        [row] = await fetch_records(self._connection, f"{STORED} AND a.id = %s", (artifact_id,))
-        return artifact_of(row)

@@ -13,6 +13,8 @@ from libs.quotas import CompanyAmounts
 from services.ingestion.domain.engines import FileSelection
 from services.ingestion.domain.files import FileFilter, StoredFile
 
+FILES: Final = "files"
+FILE_BYTES: Final = "file_bytes"
 _COLUMNS: Final = """
     f.id, f.company_id, f.blob_id, f.name, f.content_type, f.size, f.sha256, f.status, f.tags, f.created_at,
     f.updated_at, ARRAY(SELECT cf.collection_id FROM collection_files cf WHERE cf.file_id = f.id
@@ -82,6 +84,34 @@ class PostgresFileWriter:
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
+
+    async def add(
+        self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile], amounts: CompanyAmounts
+    ) -> list[StoredFile]:
+        """Adds files by their new IDs. Raises ``QuotaExceeded``."""
+        wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
+        await amounts.check(self._connection, company_id, wanted)
+        for file_id, file in files.items():
+            await self._connection.execute(
+                "INSERT INTO texts (blob_id, content_type, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                (file.blob_id, file.content_type, company_id),
+            )
+            await self._connection.execute(
+                """INSERT INTO files (id, company_id, blob_id, name, content_type, size, sha256, created_by)
+                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
+                (
+                    file_id, company_id, file.blob_id, file.name, file.content_type, file.size, file.sha256, user_id,
+                ),
+            )  # fmt: skip
+        return await self.get(company_id, list(files))
+
+    async def get(self, company_id: str, file_ids: Sequence[str]) -> list[StoredFile]:
+        rows = await fetch_records(
+            self._connection,
+            f"{LIVE_FILES} AND f.id = ANY (%(ids)s) ORDER BY array_position(%(ids)s, f.id)",
+            {"company": company_id, "ids": list(file_ids)},
+        )
+        return [file_of(row) for row in rows]
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Locks the files until the end of the transaction. Returns the files that exist, by ID."""
@@ -186,41 +216,3 @@ class PostgresSearchableFiles:
     async def _ids(self, query: str, parameters: Mapping[str, Any]) -> frozenset[str]:
         found = await self._database.execute(query, parameters)
         return frozenset(row[0] for row in found)
-
-
-FILES: Final = "files"
-FILE_BYTES: Final = "file_bytes"
-
-
-class PostgresNewFiles:
-    """Adds files in the caller's transaction."""
-
-    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
-        self._connection = transaction.connection
-        self._amounts = amounts
-
-    async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """Adds files by their new IDs. Raises ``QuotaExceeded``."""
-        wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
-        await self._amounts.check(self._connection, company_id, wanted)
-        for file_id, file in files.items():
-            await self._connection.execute(
-                "INSERT INTO texts (blob_id, content_type, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                (file.blob_id, file.content_type, company_id),
-            )
-            await self._connection.execute(
-                """INSERT INTO files (id, company_id, blob_id, name, content_type, size, sha256, created_by)
-                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
-                (
-                    file_id, company_id, file.blob_id, file.name, file.content_type, file.size, file.sha256, user_id,
-                ),
-            )  # fmt: skip
-        return await self.get(company_id, list(files))
-
-    async def get(self, company_id: str, file_ids: Sequence[str]) -> list[StoredFile]:
-        rows = await fetch_records(
-            self._connection,
-            f"{LIVE_FILES} AND f.id = ANY (%(ids)s) ORDER BY array_position(%(ids)s, f.id)",
-            {"company": company_id, "ids": list(file_ids)},
-        )
-        return [file_of(row) for row in rows]
