@@ -20,7 +20,7 @@ from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.kafka import KafkaWorkSender
 from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs, PostgresArtifactLocator
-from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionReader
+from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.expiry import EXPIRIES
 from services.ingestion.adapters.postgres.files import FILE_BYTES, FILES, PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.holders import PostgresHolders
@@ -161,7 +161,7 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     serve_files(service.commands, service.http, upload, copy, files, read_text, store)
     # `available-collections` must come before `{knowledge_base_id}`, which would match it, too.
     serve_collections(service.commands, service.http, collections, files)
-    publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox)
+    publish = PublishCollectionChanges(database, outbox)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
     collect = CollectBlobs(database=database, store=store, owner="files", keep_hours=_UNUSED_HOURS)
     service.background("blobs.collect", lambda: repeat(collect, _COLLECT_SECONDS), role=API)

@@ -33,11 +33,9 @@ class KafkaWorkSender:
         messages = grouped(work)
         try:
             for message in messages:
-                first = message[0]
-                value, headers = encode_work([due.key for due in message]), self._envelope(first).headers()
-                sent.append(
-                    (await self._producer.send(INGESTION_WORK.name, first.message_key, value, headers), message)
-                )
+                key, value = message[0].message_key, encode_work([due.key for due in message])
+                headers = self._envelope(message[0]).headers()
+                sent.append((await self._producer.send(INGESTION_WORK.name, key, value, headers), message))
         except BusUnavailable as problem:
             _log.warning("work.bus_unavailable", problem=str(problem))
         if sent:

@@ -8,7 +8,6 @@ import orjson
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import MessageContext
-from libs.contracts.resources.knowledge_bases import DatasourceError
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.knowledge_bases import IndexSettings, RunState
 
@@ -125,9 +124,3 @@ class Due:
     @property
     def message_key(self) -> str:
         return f"{self.correlation_id}/{self.subject}"
-
-
-@dataclass(frozen=True, slots=True)
-class ItemFailure:
-    item: ClaimedItem
-    error: DatasourceError

@@ -18,7 +18,6 @@ from libs.contracts.resources.collections import (
 )
 from libs.contracts.resources.files import ChangeFiles, DeleteFile
 from libs.eventing.messages import OutboxMessage
-from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.files import TextKey, TextState
 from services.ingestion.domain.parsing import Unparsable
@@ -52,7 +51,7 @@ def refused(outcome: OutboxMessage) -> str:
 
 
 def publisher_of(ingestion: Ingestion) -> PublishCollectionChanges:
-    return PublishCollectionChanges(PostgresCollectionChanges(ingestion.service.database), ingestion.service.outbox)
+    return PublishCollectionChanges(ingestion.service.database, ingestion.service.outbox)
 
 
 async def text_of(ingestion: Ingestion, file_id: str) -> TextKey:

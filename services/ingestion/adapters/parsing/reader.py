@@ -1,15 +1,16 @@
 """Parses a file according to its format. Rejects files without text or with too much text."""
 
+import zipfile
 from pathlib import Path
 from typing import Final
-from zipfile import is_zipfile
 
 from libs.confined import PartDone, no_parts
 from libs.documents import DocumentEncrypted, DocumentUnreadable, check_encrypted, decode
 from services.ingestion.adapters.parsing import extraction
-from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.data_images import without_data_images
+from services.ingestion.adapters.parsing.recognition import extracted, recognised_image
 from services.ingestion.adapters.parsing.tables import check_length, from_csv, from_json, from_workbook
+from services.ingestion.adapters.parsing.word import word_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
@@ -31,6 +32,9 @@ _MIME_TYPES: Final = {
     ".gif": "image/gif",
     ".bmp": "image/bmp",
 }
+_MOST_UNPACKED_BYTES: Final = 512 * 1024**2
+_BOMB_RATIO: Final = 200
+_BOMB_SIZE: Final = 32 * 1024**2
 _ALIASES: Final = {".htm": ".html", ".markdown": ".md", ".text": ".txt"}
 _EXTENSIONS: Final = {mime_type: extension for extension, mime_type in _MIME_TYPES.items()}
 
@@ -69,19 +73,19 @@ def _read(path: Path, extension: str, part_done: PartDone) -> ParsedDocument:
             return extraction.pdf(path, part_done)
         case ".docx":
             check_encrypted(path)
-            check_package(path)
-            return extraction.word(path)
+            _check_package(path)
+            return extraction.cleaned(word_text(path))
         case ".doc":
             check_encrypted(path)
-            return extraction.legacy_word(path, mime_type)
+            return extraction.cleaned(extracted(path, mime_type).content)
         case ".xlsx" | ".xls":
-            if is_zipfile(path):
-                check_package(path)
+            if zipfile.is_zipfile(path):
+                _check_package(path)
             return from_workbook(path, part_done)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
             return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, part_done)
         case _:
-            return extraction.image(path, mime_type)
+            return extraction.cleaned(recognised_image(path, mime_type))
 
 
 def _text(text: str, extension: str, part_done: PartDone) -> ParsedDocument:
@@ -110,3 +114,25 @@ def _plain(text: str) -> ParsedDocument:
         segments.append(Segment(start, start + len(content), page))
         start += len(content) + 1
     return ParsedDocument(text, tuple(segments))
+
+
+def _check_package(path: Path) -> None:
+    """Checks a .docx or .xlsx file. Raises an error if the file isn't safe to unpack."""
+    try:
+        with zipfile.ZipFile(path) as package:
+            members = package.infolist()
+            if any(member.flag_bits & 1 for member in members):
+                raise DocumentEncrypted
+            _check_size(members)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, ValueError, OSError) as error:
+        raise DocumentUnreadable(f"The file is damaged or incomplete: {error}.") from None
+
+
+def _check_size(members: list[zipfile.ZipInfo]) -> None:
+    unpacked = sum(member.file_size for member in members)
+    bomb = any(
+        member.file_size > _BOMB_SIZE and member.file_size > _BOMB_RATIO * max(member.compress_size, 1)
+        for member in members
+    )
+    if bomb or unpacked > _MOST_UNPACKED_BYTES:
+        raise Unparsable("too_large", f"The file would unpack to {unpacked // 1024**2:,} MB. Upload a smaller file.")

@@ -99,7 +99,8 @@ class PostgresCollectionWriter:
         key = (company_id, collection_id)
         # Read in a second statement: after waiting for the lock, the first one would miss recently added files.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
-        return await self._read(key)
+        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
+        return collection_of(rows[0]) if rows else None
 
     async def describe(self, collection_id: str, name: str, description: str) -> None:
         await self._connection.execute(
@@ -139,10 +140,6 @@ class PostgresCollectionWriter:
             (correlation_id, collection_id),
         )
 
-    async def _read(self, key: tuple[str, str]) -> StoredCollection | None:
-        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
-        return collection_of(rows[0]) if rows else None
-
 
 # A change has its transaction's start time, but only becomes visible at the commit. The period that each call covers
 # therefore overlaps with that of the previous call.
@@ -158,19 +155,13 @@ _CHANGED: Final = """
 """
 
 
-class PostgresCollectionChanges:
-    """Finds collections whose files have changed."""
+async def changed_since(database: Database, since: datetime | None) -> tuple[list[str], datetime]:
+    """Returns collections whose files or texts changed after ``since``, and the ``since`` for the next call.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        """Returns collections whose files or texts changed after ``since``, and the ``since`` for the next call.
-
-        If ``since`` is None, returns all collections.
-        """
-        [[found, until]] = await self._database.execute(_CHANGED, {"since": since or "-infinity"})
-        return found, until
+    If ``since`` is None, returns all collections.
+    """
+    [[found, until]] = await database.execute(_CHANGED, {"since": since or "-infinity"})
+    return found, until
 
 
 async def record_changed(connection: Connection, collection_ids: Sequence[str]) -> list[tuple[StoredCollection, str]]:

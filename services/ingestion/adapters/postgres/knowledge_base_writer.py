@@ -99,12 +99,7 @@ class PostgresKnowledgeBaseWriter:
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
         """Starts or restarts a run that replaces a lost index. Returns None if the index is no longer in use."""
-        given_up = await self._connection.execute(
-            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
-               WHERE id = %s AND knowledge_base_id = %s AND state IN ('building', 'live')""",
-            (index_id, knowledge_base.id),
-        )
-        if given_up.rowcount == 0:
+        if not await self._drop_indexes(knowledge_base.id, "id = %s AND state IN ('building', 'live')", index_id):
             return None
         metrics.LOST_INDEXES.inc()
         fresh = await self._target_index(knowledge_base, run.index_id)
@@ -121,10 +116,7 @@ class PostgresKnowledgeBaseWriter:
         await self._connection.execute(
             "UPDATE knowledge_bases SET deleting_at = now(), index_id = NULL WHERE id = %s", (knowledge_base_id,)
         )
-        await self._connection.execute(
-            "UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now() WHERE knowledge_base_id = %s",
-            (knowledge_base_id,),
-        )
+        await self._drop_indexes(knowledge_base_id)
         await self._connection.execute(
             "DELETE FROM knowledge_base_views WHERE knowledge_base_id = %s", (knowledge_base_id,)
         )
@@ -142,11 +134,7 @@ class PostgresKnowledgeBaseWriter:
                WHERE knowledge_base_id = %s AND settings_hash = %s AND state IN ('building', 'live')""",
             (knowledge_base.id, wanted),
         )
-        await self._connection.execute(
-            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
-               WHERE knowledge_base_id = %s AND state = 'building' AND id IS DISTINCT FROM %s""",
-            (knowledge_base.id, found),
-        )
+        await self._drop_indexes(knowledge_base.id, "state = 'building' AND id IS DISTINCT FROM %s", found)
         if found:
             return found
         await self._connection.execute(
@@ -158,6 +146,14 @@ class PostgresKnowledgeBaseWriter:
             ),
         )  # fmt: skip
         return new_id
+
+    async def _drop_indexes(self, knowledge_base_id: str, condition: str = "true", *values: str | None) -> int:
+        dropped = await self._connection.execute(
+            f"""UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
+                WHERE knowledge_base_id = %s AND {condition}""".encode(),
+            (knowledge_base_id, *values),
+        )
+        return dropped.rowcount
 
     async def _supersede(self, knowledge_base_id: str, reason: str) -> None:
         ended = await self._connection.execute(
