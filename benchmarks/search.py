@@ -31,7 +31,7 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.bootstrap import MIGRATIONS
-from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.embedding import Embedder
 from services.ingestion.domain.engines import Engine, IndexedChunk, Mode, Query
 from services.ingestion.domain.ranking import search
@@ -47,8 +47,6 @@ _BATCH: Final = 256
 _CORPORA: Final = ("corpus.jsonl", "collection.jsonl", "documents.jsonl", "corpus.tsv", "collection.tsv")
 _QUERIES: Final = ("queries.jsonl", "topics.jsonl", "queries.tsv", "topics.tsv")
 _JUDGEMENTS: Final = ("qrels/test.tsv", "qrels/dev.tsv", "qrels/train.tsv", "qrels", "*.qrel*", "qrels*")
-# ID, file, position, text, and start and end offsets.
-_Chunk = tuple[str, str, int, str, int, int]
 
 
 async def run(
@@ -166,7 +164,7 @@ async def rank(engine: Engine, embedder: Embedder, labelled: Labelled) -> dict[M
     settings = ChunkingStrategy()
     async with _index(engine, embedder) as index_id:
         chunks = [
-            (chunk.id, identity, chunk.index, chunk.text, chunk.start, chunk.end)
+            (identity, chunk)
             for identity, text in labelled.documents.items()
             for chunk in cut(ParsedDocument(text), settings, identity)
         ]
@@ -192,13 +190,13 @@ async def _index(engine: Engine, embedder: Embedder) -> AsyncIterator[str]:
         await engine.drop_index(index_id)
 
 
-async def _write(engine: Engine, embedder: Embedder, index_id: str, chunks: Sequence[_Chunk]) -> float:
+async def _write(engine: Engine, embedder: Embedder, index_id: str, chunks: Sequence[tuple[str, Chunk]]) -> float:
     """Returns the seconds spent on writing, without embedding."""
     seconds = 0.0
     for first in range(0, len(chunks), _BATCH):
         batch = chunks[first : first + _BATCH]
-        vectors = await embedder.embed([text for _, _, _, text, _, _ in batch])
-        embedded = [IndexedChunk(*each[:4], vector, *each[4:]) for each, vector in zip(batch, vectors, strict=True)]
+        vectors = await embedder.embed([chunk.text for _, chunk in batch])
+        embedded = [IndexedChunk(*each, vector) for each, vector in zip(batch, vectors, strict=True)]
         began = time.perf_counter()
         await engine.write(index_id, embedded)
         seconds += time.perf_counter() - began
@@ -310,7 +308,7 @@ async def _grow(engine: Engine, embedder: Embedder, index_id: str, prose: Prose,
     writing = 0.0
     for first in range(numbers.start, numbers.stop, _BATCH):
         batch = [(n, prose.chunk()) for n in range(first, min(first + _BATCH, numbers.stop))]
-        chunks = [(f"chunk-{n}", f"file-{n // 5}", n % 5, text, 0, len(text)) for n, text in batch]
+        chunks = [(f"file-{n // 5}", Chunk(f"chunk-{n}", n % 5, text, 0, len(text))) for n, text in batch]
         writing += await _write(engine, embedder, index_id, chunks)
     began = time.perf_counter()
     await engine.finish(index_id)

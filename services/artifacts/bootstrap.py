@@ -1,9 +1,8 @@
 """Builds the artifacts service from its parts."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,12 +28,12 @@ from services.artifacts.entrypoints.resources.artifacts import serve_artifacts
 from services.artifacts.entrypoints.resources.contents import serve_contents
 from services.artifacts.settings import ArtifactsSettings
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
-from services.artifacts.use_cases.copy_to_platform import ResendCommands
+from services.artifacts.use_cases.copy_to_platform import resend_commands
 from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
 from services.artifacts.use_cases.links import Links
-from services.artifacts.use_cases.read_contents import OpenContent, PreviewTables, ReadText, SearchDocuments
+from services.artifacts.use_cases.read_contents import Contents
 from services.artifacts.use_cases.read_tables import ReadTables
-from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
+from services.artifacts.use_cases.upload_artifact import UploadArtifact
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 ENTITIES: Final = (EntityTable("artifacts"), EntityTable("sessions"))
@@ -56,14 +55,15 @@ def build(settings: ArtifactsSettings) -> Service:
     service.on_start(_start_of(store))
     jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
     tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
-    commands = PeriodicWork("commands", ResendCommands(service.outbox), _RESEND_SECONDS)
+    commands = PeriodicWork("commands", partial(resend_commands, service.outbox), _RESEND_SECONDS)
     # A session's objects are deleted together with the session.
     collector = CollectBlobs(database=service.database, store=store, owner="artifacts", keep_hours=0)
     collect = PeriodicWork("blobs", collector, _COLLECT_SECONDS)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
     service.count_amounts(amounts)
     _add_resources(service, settings, store, tables.wake, amounts)
-    _follow(service, collect.wake)
+    follow_sessions(service.follow("sessions", linger=True), DeleteSessionArtifacts(collect.wake))
+    follow_ingestion(service.follow("ingestion"))
     service.background("tables.read", tables.run)
     service.reclaim(jobs, settings.lease_seconds / 4)
     service.background("commands.resend", commands.run)
@@ -90,28 +90,24 @@ def _add_resources(
     artifacts = PostgresArtifactReader(service.database)
     sessions = SessionAccess(PostgresSessions(service.database), HttpSessions(service.calls))
     signer = LinkSigner(*settings.signing_keys())
-    access = ArtifactAccess(artifacts, signer, time.time)
+    access = ArtifactAccess(artifacts, signer)
     # Any gateway can serve a link, so use the first one.
     public_url = settings.public_url or settings.gateway_url.split(",")[0]
-    links = Links(store=store, signer=signer, now=_now, public_url=public_url, seconds=settings.link_seconds)
+    links = Links(store=store, signer=signer, public_url=public_url, seconds=settings.link_seconds)
     upload = UploadArtifact(
         access=sessions,
         blobs=Blobs(service.database, store),
         outbox=service.outbox,
         amounts=amounts,
         links=links,
-        limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
+        max_bytes=settings.max_upload_bytes,
+        max_pixels=settings.max_image_pixels,
         on_stored=wake_tables,
     )
-    commands, http, documents = service.commands, service.http, HttpDocuments(service.calls)
-    searching = SearchDocuments(sessions, artifacts, documents)
-    serve_contents(http, PreviewTables(access, store), ReadText(access, documents), searching)
-    serve_artifacts(commands, http, sessions, access, artifacts, links, upload, OpenContent(store))
-
-
-def _follow(service: Service, wake_deleted: Wake) -> None:
-    follow_sessions(service.follow("sessions", linger=True), DeleteSessionArtifacts(wake_deleted))
-    follow_ingestion(service.follow("ingestion"))
+    documents = HttpDocuments(service.calls)
+    contents = Contents(sessions=sessions, access=access, artifacts=artifacts, documents=documents, store=store)
+    serve_contents(service.http, contents)
+    serve_artifacts(service.commands, service.http, contents, links, upload)
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
@@ -132,7 +128,3 @@ def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
         await asyncio.wait({task}, timeout=_STORE_SECONDS)
 
     return start
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -20,7 +20,7 @@ from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.kafka import KafkaWorkSender
 from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs, PostgresArtifactLocator
-from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionReader
+from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.expiry import EXPIRIES
 from services.ingestion.adapters.postgres.files import FILE_BYTES, FILES, PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.holders import PostgresHolders
@@ -31,6 +31,7 @@ from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, count_backlog
 from services.ingestion.domain.engines import Engine
+from services.ingestion.domain.runs import Claims
 from services.ingestion.entrypoints.events import artifact_events
 from services.ingestion.entrypoints.resources.artifact_texts import serve_artifact_texts
 from services.ingestion.entrypoints.resources.collections import serve_collections
@@ -53,7 +54,7 @@ from services.ingestion.use_cases.publish_collection_changes import PublishColle
 from services.ingestion.use_cases.read_text import ReadArtifactText, ReadFileText
 from services.ingestion.use_cases.search import SearchArtifacts, SearchKnowledgeBase
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
-from services.ingestion.use_cases.upload_files import Limits, UploadFiles
+from services.ingestion.use_cases.upload_files import UploadFiles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 ENTITIES: Final = (
@@ -147,14 +148,20 @@ class _Search:
 def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, amounts: CompanyAmounts) -> None:
     database, outbox = service.database, service.outbox
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
-    limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
-    upload = UploadFiles(Blobs(database, store), outbox, amounts, limits)
-    copy = CopyArtifacts(Blobs(database, store), HttpArtifactSource(service.calls), amounts)
+    blobs = Blobs(database, store)
+    upload = UploadFiles(
+        blobs=blobs,
+        outbox=outbox,
+        amounts=amounts,
+        max_bytes=settings.max_upload_bytes,
+        max_files=settings.max_files_per_upload,
+    )
+    copy = CopyArtifacts(blobs, HttpArtifactSource(service.calls), amounts)
     read_text = ReadFileText(files, PostgresTexts(database), store)
     serve_files(service.commands, service.http, upload, copy, files, read_text, store)
     # `available-collections` must come before `{knowledge_base_id}`, which would match it, too.
     serve_collections(service.commands, service.http, collections, files)
-    publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox)
+    publish = PublishCollectionChanges(database, outbox)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
     collect = CollectBlobs(database=database, store=store, owner="files", keep_hours=_UNUSED_HOURS)
     service.background("blobs.collect", lambda: repeat(collect, _COLLECT_SECONDS), role=API)
@@ -200,8 +207,9 @@ def _add_ingestion(
     )
     progress = ProgressThrottle(items, time.monotonic)
     indexer = DocumentIndexer(items, progress, search.embedders, search.engines)
-    ingest = IngestItems(items, runs, progress, loader, indexer)
-    advance = AdvanceRun(runs, search.engines, _lost_indexes(service, search))
+    claims = Claims()
+    ingest = IngestItems(items, runs, progress, loader, indexer, claims)
+    advance = AdvanceRun(runs, search.engines, _lost_indexes(service, search), claims)
     queue = PostgresWorkQueue(database)
     streams = IngestionStreams(
         kafka=settings.kafka(),
@@ -213,12 +221,9 @@ def _add_ingestion(
         broker_answers=lambda: service.producer.healthy,
     )
 
-    def claims() -> list[str]:
-        return [*ingest.claims, *advance.claims]
-
     async def renew_leases() -> None:
-        if held := claims():
-            await items.renew(held)
+        if claims:
+            await items.renew(list(claims))
         await loader.renew()
 
     async def joined() -> bool:

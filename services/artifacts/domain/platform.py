@@ -6,7 +6,6 @@ A copy is ``copying`` or ``removing`` while a command to ingestion is unanswered
 from dataclasses import dataclass
 from typing import Literal
 
-from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from services.artifacts.domain.artifacts import StoredArtifact
 
@@ -34,8 +33,3 @@ class OutboundCommand:
     copy: CopyState
     identity: Identity
     correlation_id: str
-
-
-class NotCopied(Conflict):
-    def __init__(self) -> None:
-        super().__init__("The artifact wasn't copied to the company's files.")

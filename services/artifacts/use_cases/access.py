@@ -1,5 +1,6 @@
 """Finds the sessions and artifacts that the caller may use."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,19 +25,15 @@ class SessionAccess:
 
     async def readable(self, session_id: str, caller: Identity) -> KnownSession:
         """Returns the session if the caller may read it. Raises ``SessionNotFound`` if not."""
-        session = await self._find(session_id, caller)
-        if not session.readable_by(caller):
-            raise SessionNotFound
-        return session
+        return await self._find(session_id, caller, KnownSession.readable_by)
 
     async def writable(self, session_id: str, caller: Identity) -> KnownSession:
         """Returns the session if the caller may write to it. Raises ``SessionNotFound`` if not."""
-        session = await self._find(session_id, caller)
-        if not session.writable_by(caller):
-            raise SessionNotFound
-        return session
+        return await self._find(session_id, caller, KnownSession.writable_by)
 
-    async def _find(self, session_id: str, caller: Identity) -> KnownSession:
+    async def _find(
+        self, session_id: str, caller: Identity, is_allowed: Callable[[KnownSession, Identity], bool]
+    ) -> KnownSession:
         if not is_id(session_id):
             raise SessionNotFound
         session = await self.known.get(session_id)
@@ -45,6 +42,8 @@ class SessionAccess:
             if session is None or session.deleted:
                 raise SessionNotFound
             session = await self.known.remember(session)
+        if not is_allowed(session, caller):
+            raise SessionNotFound
         return session
 
 
@@ -52,7 +51,6 @@ class SessionAccess:
 class ArtifactAccess:
     artifacts: PostgresArtifactReader
     signer: LinkSigner
-    clock: Callable[[], float]
 
     async def readable(self, caller: Identity, artifact_id: str, session_id: str | None = None) -> StoredArtifact:
         """Returns an artifact that the caller may read, from this session if given. Raises ``ArtifactNotFound``."""
@@ -65,7 +63,7 @@ class ArtifactAccess:
 
     async def by_link(self, artifact_id: str, parameters: Parameters) -> StoredArtifact:
         """Returns the artifact that a link refers to. Raises ``AuthenticationFailed`` or ``ArtifactNotFound``."""
-        self.signer.check(artifact_id, parameters, self.clock())
+        self.signer.check(artifact_id, parameters, time.time())
         artifact = await self.artifacts.get(artifact_id)
         if artifact is None:
             raise ArtifactNotFound

@@ -3,7 +3,7 @@
 The service sends a command to ingestion. The caller's command ends when ingestion has answered.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from libs.contracts.errors import Conflict, ErrorInfo, ErrorKind
@@ -19,7 +19,7 @@ from libs.contracts.resources.files import CopyArtifact, DeleteFile, FileDeleted
 from libs.eventing import Outbox, Transaction
 from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
 from services.artifacts.domain.artifacts import ArtifactNotFound
-from services.artifacts.domain.platform import CopyState, InFlightState, NotCopied, OutboundCommand
+from services.artifacts.domain.platform import CopyState, InFlightState, OutboundCommand
 
 _COMMANDS: Final[dict[InFlightState, type[Command]]] = {
     "copying": CopyArtifactToPlatform,
@@ -56,7 +56,7 @@ async def remove_from_platform(
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.file_id is None:
-        raise NotCopied
+        raise Conflict("The artifact wasn't copied to the company's files.")
     if copy.state == "copying":
         raise Conflict("The artifact is being copied. Try again later.")
     if copy.state == "none":
@@ -109,20 +109,16 @@ async def handle_rejection(transaction: Transaction, event: CommandRejected, env
         _reject(transaction, state, context, error)
 
 
-@dataclass(frozen=True, slots=True)
-class ResendCommands:
-    """Sends unanswered commands to ingestion again. Their IDs stay the same, so that each is executed once."""
+async def resend_commands(outbox: Outbox) -> int:
+    """Sends unanswered commands to ingestion again. Their IDs stay the same, so that each is executed once.
 
-    outbox: Outbox
-
-    async def __call__(self) -> int:
-        """Returns the number of commands sent."""
-        async with self.outbox.transaction() as transaction:
-            commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
-            for command in commands:
-                context = MessageContext(command.identity.company_id, command.correlation_id)
-                _send(transaction, command, context)
-        return len(commands)
+    Returns the number of commands sent.
+    """
+    async with outbox.transaction() as transaction:
+        commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
+        for command in commands:
+            _send(transaction, command, MessageContext(command.identity.company_id, command.correlation_id))
+    return len(commands)
 
 
 async def _locked(writer: PostgresPlatformWriter, command: Any, context: CommandContext) -> CopyState:

@@ -1,8 +1,7 @@
 """Creates temporary links to artifacts. They work without a credential."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from libs.blobs import original_key
 from libs.blobs.downloads import disposition
@@ -22,12 +21,11 @@ class Links:
 
     store: ObjectStore
     signer: LinkSigner
-    now: Callable[[], datetime]
     public_url: str
     seconds: int
 
     def link(self, artifact: StoredArtifact) -> ArtifactUrl:
-        expires = self.now() + timedelta(seconds=self.seconds)
+        expires = datetime.now(UTC) + timedelta(seconds=self.seconds)
         url = self.store.link(
             original_key(artifact.blob_id),
             seconds=self.seconds,

@@ -1,20 +1,16 @@
 """Packs the artifacts of a session into a ZIP archive while it's being sent."""
 
 import io
-import time
 import zipfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from libs.contracts.file_names import distinct
 from libs.contracts.identity import Identity
-from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import StoredArtifact
-from services.artifacts.use_cases.access import SessionAccess
-from services.artifacts.use_cases.read_contents import OpenContent
+from services.artifacts.use_cases.read_contents import Contents
 
 
 class _ZipOutput(io.RawIOBase):
@@ -37,35 +33,30 @@ class _ZipOutput(io.RawIOBase):
         return taken
 
 
-@dataclass(frozen=True, slots=True)
-class PackArtifacts:
-    sessions: SessionAccess
-    artifacts: PostgresArtifactReader
-    open_content: OpenContent
+async def packed(contents: Contents, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
+    """Returns the stream of the archive's bytes. Raises ``SessionNotFound`` and any error of ``contents.open``."""
+    await contents.sessions.readable(session_id, caller)
+    pieces = _pieces(contents, await contents.artifacts.all(session_id))
+    # Detect an unreachable store while an error can still be returned.
+    first = await anext(pieces)
+    return _with_first(first, pieces)
 
-    async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
-        """Returns the stream of the archive's bytes. Raises ``SessionNotFound`` and any error of ``open_content``."""
-        await self.sessions.readable(session_id, caller)
-        pieces = self._pieces(await self.artifacts.all(session_id))
-        # Detect an unreachable store while an error can still be returned.
-        first = await anext(pieces)
-        return _with_first(first, pieces)
 
-    async def _pieces(self, artifacts: Sequence[StoredArtifact]) -> AsyncGenerator[bytes, None]:
-        sent = _ZipOutput()
-        names = distinct(artifact.name for artifact in artifacts)
-        with zipfile.ZipFile(sent, "w") as archive:
-            for artifact, name in zip(artifacts, names, strict=True):
-                content = await self.open_content(artifact)
-                entry = zipfile.ZipInfo(name, _moment(artifact.created_at))
-                # Don't compress the members: most file types are compressed, and compression would use all the CPU.
-                with archive.open(entry, "w") as member:
-                    async with aclosing(content):
-                        async for piece in content:
-                            member.write(piece)
-                            yield sent.take()
-                yield sent.take()
-        yield sent.take()
+async def _pieces(contents: Contents, artifacts: Sequence[StoredArtifact]) -> AsyncGenerator[bytes, None]:
+    sent = _ZipOutput()
+    names = distinct(artifact.name for artifact in artifacts)
+    with zipfile.ZipFile(sent, "w") as archive:
+        for artifact, name in zip(artifacts, names, strict=True):
+            content = await contents.open(artifact)
+            entry = zipfile.ZipInfo(name, _moment(artifact.created_at))
+            # Don't compress the members: most file types are compressed, and compression would use all the CPU.
+            with archive.open(entry, "w") as member:
+                async with aclosing(content):
+                    async for piece in content:
+                        member.write(piece)
+                        yield sent.take()
+            yield sent.take()
+    yield sent.take()
 
 
 async def _with_first(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -77,5 +68,5 @@ async def _with_first(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncG
 
 
 def _moment(created_at: datetime) -> tuple[int, int, int, int, int, int]:
-    moment = time.gmtime(created_at.timestamp())
-    return (moment.tm_year, moment.tm_mon, moment.tm_mday, moment.tm_hour, moment.tm_min, moment.tm_sec)
+    year, month, day, hour, minute, second, *_ = created_at.utctimetuple()
+    return year, month, day, hour, minute, second

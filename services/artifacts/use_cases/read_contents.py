@@ -19,11 +19,15 @@ _WAIT_SECONDS: Final = 4.0
 _POLL_SECONDS: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class OpenContent:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    sessions: SessionAccess
+    access: ArtifactAccess
+    artifacts: PostgresArtifactReader
+    documents: HttpDocuments
     store: ObjectStore
 
-    async def __call__(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
+    async def open(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
         """Opens an artifact's content, which the caller must close.
 
         Raises ``StoreUnavailable`` or ``BytesMissing``.
@@ -33,13 +37,7 @@ class OpenContent:
         except ObjectMissing:
             raise BytesMissing from None
 
-
-@dataclass(frozen=True, slots=True)
-class PreviewTables:
-    access: ArtifactAccess
-    store: ObjectStore
-
-    async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
+    async def preview(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
         """Returns the first rows of each table in an artifact.
 
         Raises ``UnsupportedMediaType`` if the file contains no tables, or ``Conflict`` if they haven't been read.
@@ -73,13 +71,7 @@ class PreviewTables:
             await asyncio.sleep(_POLL_SECONDS)
             left -= _POLL_SECONDS
 
-
-@dataclass(frozen=True, slots=True)
-class ReadText:
-    access: ArtifactAccess
-    documents: HttpDocuments
-
-    async def __call__(
+    async def text(
         self, caller: Identity, artifact_id: str, session_id: str, *, offset: int, limit: int
     ) -> ArtifactText:
         """Returns a part of a document's text.
@@ -93,14 +85,7 @@ class ReadText:
             raise Conflict(f"'{artifact.name}' has no text: {_reason(artifact)}")
         return await self.documents.text(artifact.id, caller, offset=offset, limit=limit)
 
-
-@dataclass(frozen=True, slots=True)
-class SearchDocuments:
-    sessions: SessionAccess
-    artifacts: PostgresArtifactReader
-    documents: HttpDocuments
-
-    async def __call__(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
+    async def search(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
         """Searches the session's documents that are ready."""
         await self.sessions.readable(session_id, caller)
         names = {

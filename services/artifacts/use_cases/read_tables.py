@@ -11,10 +11,10 @@ import structlog
 from libs import tracing
 from libs.blobs import derived_key, original_key
 from libs.contracts.errors import ErrorInfo, ErrorKind
-from libs.contracts.messages import Event, MessageContext
+from libs.contracts.messages import MessageContext
 from libs.contracts.resources.artifacts import ArtifactFailed, ArtifactPreview, ArtifactProgress, ArtifactReady, Sheet
 from libs.documents import DocumentUnreadable
-from libs.eventing import Outbox, Transaction
+from libs.eventing import Outbox
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
 from libs.persistence import LeasedWork, is_unreachable, retry_until_available
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
@@ -99,24 +99,23 @@ class ReadTables:
         return sheets
 
     async def _record_begin(self, job: TableJob) -> None:
+        event = ArtifactProgress(**_ids(job.artifact), progress=_PROGRESS_AT_START)
         async with self.outbox.transaction(_message_context(job)) as transaction:
-            if await PostgresArtifactWriter(transaction).progress(job.artifact.id, _PROGRESS_AT_START):
-                _emit(transaction, job.artifact, ArtifactProgress(**_ids(job.artifact), progress=_PROGRESS_AT_START))
+            await PostgresArtifactWriter(transaction).progress(event)
 
     async def _end(self, job: TableJob, sheets: list[Sheet] | None) -> None:
         metadata: dict[str, Any] = {}
         if sheets is not None:
             metadata = {"sheets": len(sheets), "rows": sum(sheet.row_count for sheet in sheets)}
+        event = ArtifactReady(**_ids(job.artifact), metadata=metadata)
         async with self.outbox.transaction(_message_context(job)) as transaction:
-            if await PostgresArtifactWriter(transaction).ready(job.artifact.id, metadata, lease=job.lease):
-                _emit(transaction, job.artifact, ArtifactReady(**_ids(job.artifact), metadata=metadata))
+            await PostgresArtifactWriter(transaction).ready(event, lease=job.lease)
         _log.info("artifact.processed", artifact_id=job.artifact.id, sheets=len(sheets or []))
 
     async def _fail(self, job: TableJob, message: str) -> None:
-        error = ErrorInfo(type=ErrorKind.VALIDATION, message=message)
+        event = ArtifactFailed(**_ids(job.artifact), error=ErrorInfo(type=ErrorKind.VALIDATION, message=message))
         async with self.outbox.transaction(_message_context(job)) as transaction:
-            if await PostgresArtifactWriter(transaction).failed(job.artifact.id, error, lease=job.lease):
-                _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
+            await PostgresArtifactWriter(transaction).failed(event, lease=job.lease)
         _log.info("artifact.failed", artifact_id=job.artifact.id)
 
 
@@ -131,12 +130,8 @@ def _span(job: TableJob) -> tracing.Span:
 
 
 def _message_context(job: TableJob) -> MessageContext:
-    return MessageContext(job.artifact.company_id, job.correlation_id)
+    return MessageContext(job.artifact.company_id, job.correlation_id, owner_id=job.artifact.owner_id)
 
 
 def _ids(artifact: StoredArtifact) -> dict[str, Any]:
     return {"artifact_id": artifact.id, "session_id": artifact.session_id}
-
-
-def _emit(transaction: Transaction, artifact: StoredArtifact, event: Event) -> None:
-    transaction.emit(event, subject=artifact.id, owner_id=artifact.owner_id)

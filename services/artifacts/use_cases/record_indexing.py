@@ -14,19 +14,16 @@ from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWrite
 
 
 async def record_progress(transaction: Transaction, event: ArtifactIndexing, _: Envelope) -> None:
-    if await PostgresArtifactWriter(transaction).progress(event.artifact_id, event.progress):
-        made = ArtifactProgress(artifact_id=event.artifact_id, session_id=event.session_id, progress=event.progress)
-        transaction.emit(made, subject=event.artifact_id)
+    made = ArtifactProgress(artifact_id=event.artifact_id, session_id=event.session_id, progress=event.progress)
+    await PostgresArtifactWriter(transaction).progress(made)
 
 
 async def record_indexed(transaction: Transaction, event: ArtifactIndexed, _: Envelope) -> None:
     metadata = {"characters": event.characters, "passages": event.passages}
-    if await PostgresArtifactWriter(transaction).ready(event.artifact_id, metadata):
-        ready = ArtifactReady(artifact_id=event.artifact_id, session_id=event.session_id, metadata=metadata)
-        transaction.emit(ready, subject=event.artifact_id)
+    ready = ArtifactReady(artifact_id=event.artifact_id, session_id=event.session_id, metadata=metadata)
+    await PostgresArtifactWriter(transaction).ready(ready)
 
 
 async def record_failure(transaction: Transaction, event: ArtifactIndexingFailed, _: Envelope) -> None:
-    if await PostgresArtifactWriter(transaction).failed(event.artifact_id, event.error):
-        failed = ArtifactFailed(artifact_id=event.artifact_id, session_id=event.session_id, error=event.error)
-        transaction.emit(failed, subject=event.artifact_id)
+    failed = ArtifactFailed(artifact_id=event.artifact_id, session_id=event.session_id, error=event.error)
+    await PostgresArtifactWriter(transaction).failed(failed)

@@ -18,21 +18,13 @@ from libs.contracts.messages import MessageContext
 from libs.contracts.resources.artifacts import Artifact, ArtifactOrigin, ArtifactReady, ArtifactUploaded
 from libs.eventing import Outbox
 from libs.quotas import CompanyAmounts
-from services.artifacts.adapters.postgres.artifacts import PostgresNewArtifacts
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 from services.artifacts.domain import images
 from services.artifacts.domain.artifacts import NewArtifact, StoredArtifact, strategy_of
 from services.artifacts.use_cases.access import SessionAccess
 from services.artifacts.use_cases.links import Links
 
 _log: Final = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of uploads: ``max_bytes`` for each artifact, and ``max_pixels`` for each image."""
-
-    max_bytes: int
-    max_pixels: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +47,8 @@ class UploadArtifact:
     outbox: Outbox
     amounts: CompanyAmounts
     links: Links
-    limits: Limits
+    max_bytes: int
+    max_pixels: int
     on_stored: Callable[[], None]
 
     async def __call__(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
@@ -76,9 +69,7 @@ class UploadArtifact:
                 lambda head: self._measure(name, kind.content_type, head, metadata), images.HEAD_BYTES
             )
         async with self.blobs.upload(what.caller.company_id) as receiving:
-            file = await receiving.receive(
-                name, kind, part.pieces, max_bytes=self.limits.max_bytes, inspection=inspection
-            )
+            file = await receiving.receive(name, kind, part.pieces, max_bytes=self.max_bytes, inspection=inspection)
             if await anext(parts, None) is not None:
                 raise invalid_file(
                     "The request contains more than one file.", "too_many", "upload each artifact in its own request"
@@ -91,10 +82,9 @@ class UploadArtifact:
         found = images.dimensions(content_type, head)
         if found is None:
             raise UnsupportedMediaType(f"'{name}' isn't a readable image: its width and height are missing.")
-        if found.pixels > self.limits.max_pixels:
+        if found.pixels > self.max_pixels:
             raise invalid_file(
-                f"'{name}' is {found.width} x {found.height} pixels."
-                f" The maximum is {self.limits.max_pixels} pixels in total.",
+                f"'{name}' is {found.width} x {found.height} pixels. The maximum is {self.max_pixels} pixels in total.",
                 "image_too_large",
                 "scale it down",
             )
@@ -105,7 +95,7 @@ class UploadArtifact:
     ) -> StoredArtifact:
         caller, artifact_id = what.caller, new_id()
         async with self.outbox.transaction(MessageContext(caller.company_id, what.correlation_id)) as transaction:
-            writer, connection = PostgresNewArtifacts(transaction, self.amounts), transaction.connection
+            writer, connection = PostgresArtifactWriter(transaction), transaction.connection
             await writer.lock_session(what.session_id)
             if what.key is not None:
                 upload_key = UploadKey(what.session_id, caller.user_id, what.key)
@@ -124,7 +114,7 @@ class UploadArtifact:
                 created_by=caller.user_id,
                 correlation_id=what.correlation_id,
             )
-            stored = await writer.add(caller.company_id, artifact)
+            stored = await writer.add(caller.company_id, artifact, self.amounts)
             transaction.emit(ArtifactUploaded(artifact=stored.record()), subject=stored.id, owner_id=stored.owner_id)
             if stored.status == "ready":
                 ready = ArtifactReady(artifact_id=stored.id, session_id=stored.session_id, metadata=dict(metadata))

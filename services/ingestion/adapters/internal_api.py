@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
 
 from libs.contracts.errors import NotFound, ServiceError, ServiceUnavailable
 from libs.contracts.identity import Identity, Scope
@@ -13,8 +12,6 @@ from libs.contracts.resources.artifacts import BYTES_MISSING
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import refusal
 from services.ingestion.domain.artifacts import ArtifactBytesMissing
-
-_WRITTEN_AT_ONCE: Final = 1024 * 1024
 
 
 class HttpArtifactSource:
@@ -42,14 +39,9 @@ class HttpArtifactSource:
         with tempfile.TemporaryDirectory(prefix="aes-artifact-") as directory:
             path = Path(directory) / "content"
             with path.open("wb") as file:
-                waiting = bytearray()
                 async with self.content(session_id, artifact_id, service) as pieces:
                     async for piece in pieces:
-                        waiting += piece
-                        if len(waiting) >= _WRITTEN_AT_ONCE:
-                            await asyncio.to_thread(file.write, bytes(waiting))
-                            waiting.clear()
-                await asyncio.to_thread(file.write, bytes(waiting))
+                        await asyncio.to_thread(file.write, piece)
             yield path
 
 

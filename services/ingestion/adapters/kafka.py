@@ -12,7 +12,7 @@ from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing.bus import BusUnavailable, Producer
-from services.ingestion.domain.runs import Due, RunKey, encode_work
+from services.ingestion.domain.runs import Due, encode_work
 
 _log = structlog.get_logger(__name__)
 _TYPE: Final = "aes.ingestion.work.v1"
@@ -33,11 +33,9 @@ class KafkaWorkSender:
         messages = grouped(work)
         try:
             for message in messages:
-                first = message[0]
-                value, headers = encode_work([due.key for due in message]), self._envelope(first).headers()
-                sent.append(
-                    (await self._producer.send(INGESTION_WORK.name, first.message_key, value, headers), message)
-                )
+                key, value = message[0].message_key, encode_work([due.key for due in message])
+                headers = self._envelope(message[0]).headers()
+                sent.append((await self._producer.send(INGESTION_WORK.name, key, value, headers), message))
         except BusUnavailable as problem:
             _log.warning("work.bus_unavailable", problem=str(problem))
         if sent:
@@ -46,12 +44,11 @@ class KafkaWorkSender:
         return [due for message in (*lost, *messages[len(sent) :]) for due in message]
 
     def _envelope(self, due: Due) -> Envelope:
-        subject = due.key.run_id if isinstance(due.key, RunKey) else due.key.file_id
         return Envelope(
             id=new_id(),
             type=_TYPE,
             source=self._source,
-            subject=subject,
+            subject=due.subject,
             time=format_time(datetime.now(UTC)),
             correlation_id=due.correlation_id,
             company_id=due.company_id,

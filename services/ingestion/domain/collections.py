@@ -78,14 +78,6 @@ class StoredCollection:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PendingUpdate:
-    """A collection that has changed since its last event."""
-
-    collection: StoredCollection
-    correlation_id: str
-
-
 def published_state(collection: Collection) -> dict[str, Any]:
     """Returns the fields that are derived from files. Changes to these fields are published as events."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from libs.contracts.errors import ServiceUnavailable
-from services.ingestion.domain.documents import Chunk, TermCounts
+from services.ingestion.domain.documents import Chunk
 
 Vector = npt.NDArray[np.float32]
 Mode = Literal["hybrid", "semantic", "keyword"]
@@ -32,37 +32,15 @@ class EngineConflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A chunk to be indexed. ``start`` and ``end`` are character offsets in the document's text.
+    """A chunk to be indexed. If ``chunk.terms`` is None, an engine that needs the counts computes them itself."""
 
-    If ``terms`` is None, an engine that needs the counts computes them itself.
-    """
-
-    chunk_id: str
     file_id: str
-    position: int
-    """The chunk's position in its file, counted from 0."""
-    text: str
+    chunk: Chunk
     vector: Vector
-    start: int
-    end: int
-    page: int | None = None
-    row: int | None = None
-    terms: TermCounts | None = None
 
-    @classmethod
-    def of(cls, chunk: Chunk, file_id: str, vector: Vector) -> Self:
-        return cls(
-            chunk.id,
-            file_id,
-            chunk.index,
-            chunk.text,
-            vector,
-            chunk.start,
-            chunk.end,
-            chunk.page,
-            chunk.row,
-            chunk.terms,
-        )
+    @property
+    def key(self) -> ChunkKey:
+        return self.file_id, self.chunk.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +143,8 @@ class Engine(Protocol):
     async def count(self, index_id: str) -> int:
         """Returns the number of chunks in the index. Raises ``IndexMissing``."""
 
-    async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        """Returns the IDs of a file's chunks, in order of position. Raises ``IndexMissing``."""
-
     def searching(self, index_id: str) -> AbstractAsyncContextManager[Searching]:
         """Opens the index for searches. The context holds one connection. Raises ``IndexMissing``."""
-
-    async def ping(self) -> None:
-        """Raises ``EngineUnavailable`` if the engine doesn't respond."""
 
     async def close(self) -> None: ...
 

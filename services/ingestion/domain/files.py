@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import NotFound
 from libs.contracts.resources.files import File, FileStatus
 
@@ -78,17 +77,8 @@ class FileFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class TextFailure:
-    code: FileErrorCode
-    message: str
-    retryable: bool
-
-
-@dataclass(frozen=True, slots=True)
 class TextState:
-    """The state of a text. ``failure`` is only set if parsing failed, and ``characters`` only if it succeeded."""
+    """The state of a text. ``failure`` is the error message if parsing failed."""
 
     state: Literal["pending", "running", "parsed", "failed"]
-    attempts: int
-    characters: int | None = None
-    failure: TextFailure | None = None
+    failure: str | None

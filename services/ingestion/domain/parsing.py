@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Protocol
 
 from libs.contracts.error_catalogue import FileErrorCode
-from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 
@@ -23,32 +22,18 @@ class Unparsable(Exception):
 class DocumentReader(Protocol):
     """Parses files and cuts them into chunks. Companies take turns. Every method raises ``Unparsable``.
 
-    `source` identifies the content in chunk IDs. With `index`, chunks may include vectors and terms for the index.
+    `source` identifies the content in chunk IDs. Chunks may include vectors and terms for the index.
     """
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
         """Parses a file. `content_type` only matters if the extension of `name` is unknown."""
 
     async def chunk(
-        self,
-        document: ParsedDocument,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, document: ParsedDocument, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> Sequence[Chunk]:
         """Returns the document's chunks in text order. Blank chunks are omitted."""
 
     async def parse_and_chunk(
-        self,
-        path: Path,
-        name: str,
-        content_type: str,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, path: Path, name: str, content_type: str, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         """Parses and cuts the file in one step, so that the text isn't transferred twice."""

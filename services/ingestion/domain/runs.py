@@ -1,16 +1,32 @@
 """Ingestion runs of knowledge bases, and their work items."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import orjson
 
-from libs.contracts.resources.knowledge_bases import DatasourceError
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import MessageContext
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.knowledge_bases import IndexSettings, RunState
 
 Token = str
 """Fencing token of a claim."""
+
+
+class Claims(set[Token]):
+    """The claims whose leases must be renewed."""
+
+    @contextmanager
+    def held(self) -> Iterator[Token]:
+        """Yields a new token, which is held until the end of the context."""
+        token = new_id()
+        self.add(token)
+        try:
+            yield token
+        finally:
+            self.discard(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +71,10 @@ class RunRef:
     causation_id: str | None = None
     traceparent: str | None = None
 
+    @property
+    def context(self) -> MessageContext:
+        return MessageContext(self.company_id, self.correlation_id, self.causation_id, self.traceparent)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedItem:
@@ -98,24 +118,9 @@ class Due:
     correlation_id: str
 
     @property
+    def subject(self) -> str:
+        return self.key.run_id if isinstance(self.key, RunKey) else self.key.file_id
+
+    @property
     def message_key(self) -> str:
-        item = self.key.run_id if isinstance(self.key, RunKey) else self.key.file_id
-        return f"{self.correlation_id}/{item}"
-
-
-@dataclass(frozen=True, slots=True)
-class ItemFailure:
-    item: ClaimedItem
-    error: DatasourceError
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """The outcome of a run. ``switched`` is set if searches now use the run's index."""
-
-    run: RunRef
-    completed: bool
-    switched: bool
-    ingested: int
-    failed: int
-    chunks: int
+        return f"{self.correlation_id}/{self.subject}"

@@ -1,16 +1,16 @@
 """Advances ingestion runs: plans them, and ends them once all of their items are finished."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from libs import tracing
 from libs.contracts.errors import cause_of
-from libs.contracts.identifiers import new_id
 from libs.persistence import is_unreachable
 from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.domain.engines import Engines, IndexMissing
-from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
+from services.ingestion.domain.runs import ClaimedRun, Claims, RunKey
 from services.ingestion.use_cases.index_care import LostIndexes
 
 _log = structlog.get_logger(__name__)
@@ -20,24 +20,19 @@ MOST_ATTEMPTS: Final = 5
 _STEPS: Final = {"planning": "planned", "finishing": "completed"}
 
 
+@dataclass(frozen=True, slots=True)
 class AdvanceRun:
-    def __init__(self, runs: PostgresRuns, engines: Engines, lost_indexes: LostIndexes) -> None:
-        self._runs = runs
-        self._engines = engines
-        self._lost_indexes = lost_indexes
-        self.claims: set[Token] = set()
-        """The claims whose leases must be renewed."""
+    runs: PostgresRuns
+    engines: Engines
+    lost_indexes: LostIndexes
+    claims: Claims
 
     async def __call__(self, key: RunKey) -> None:
         """Plans or finishes the run. Only raises errors if the database is unavailable."""
-        token = new_id()
-        self.claims.add(token)
-        try:
-            claimed = await self._runs.claim(key, token)
+        with self.claims.held() as token:
+            claimed = await self.runs.claim(key, token)
             if claimed is not None:
                 await self._advance(claimed)
-        finally:
-            self.claims.discard(token)
 
     async def _advance(self, run: ClaimedRun) -> None:
         structlog.contextvars.bind_contextvars(correlation_id=run.run.correlation_id)
@@ -50,47 +45,36 @@ class AdvanceRun:
         except Exception as problem:
             if is_unreachable(problem):
                 _log.warning("ingestion.run_postponed", run_id=run.run.id, problem=repr(problem))
-                await self._runs.release(run, seconds=_AGAIN_SECONDS, counts=False)
+                await self.runs.release(run, seconds=_AGAIN_SECONDS, counts=False)
                 return
             _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state, attempt=run.attempts)
             if run.attempts == MOST_ATTEMPTS:
                 await self._give_up(run, type(problem).__name__, cause_of(problem))
             else:
-                await self._runs.release(run, seconds=_AGAIN_SECONDS * run.attempts, counts=True)
+                await self.runs.release(run, seconds=_AGAIN_SECONDS * run.attempts, counts=True)
 
     async def _give_up(self, run: ClaimedRun, problem: str, cause: str) -> None:
         reason = f"The ingestion couldn't be {_STEPS[run.state]} in {MOST_ATTEMPTS} attempts ({problem})."
-        await self._runs.fail(run.run, reason, run.token, cause=cause)
+        await self.runs.fail(run.run, reason, run.token, cause=cause)
 
     async def _plan(self, run: ClaimedRun) -> None:
         # If a lost index were recreated under its old ID, it would be empty although its items count as ingested.
-        if await self._lost_indexes.replace_if_lost(run):
+        if await self.lost_indexes.replace_if_lost(run):
             return
-        engine = self._engines[run.settings.engine]
+        engine = self.engines[run.settings.engine]
         await engine.create_index(run.run.index_id, run.settings.dimensions)
-        while await self._runs.plan(run, _FILES_AT_ONCE):
-            await self._runs.publish_progress(run.run)
-        await self._runs.complete(run.run.id)
+        while await self.runs.plan(run, _FILES_AT_ONCE):
+            await self.runs.publish_progress(run.run)
+        await self.runs.complete(run.run.id)
 
     async def _finish(self, run: ClaimedRun) -> None:
         try:
-            await self._engines[run.settings.engine].finish(run.run.index_id)
+            await self.engines[run.settings.engine].finish(run.run.index_id)
         except IndexMissing:
-            if await self._lost_indexes.replace_if_lost(run):
+            if await self.lost_indexes.replace_if_lost(run):
                 return
             raise
-        ending = await self._runs.end(run)
-        if ending is not None:
-            _log.info(
-                "ingestion.ended",
-                run_id=run.run.id,
-                knowledge_base_id=run.run.knowledge_base_id,
-                completed=ending.completed,
-                switched=ending.switched,
-                ingested=ending.ingested,
-                failed=ending.failed,
-                chunks=ending.chunks,
-            )
+        await self.runs.end(run)
 
 
 def _span(run: ClaimedRun) -> tracing.Span:

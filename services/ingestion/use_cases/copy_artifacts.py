@@ -11,7 +11,7 @@ from libs.contracts.resources.files import CopyArtifact, FileUploaded
 from libs.eventing import Transaction
 from libs.quotas import CompanyAmounts
 from services.ingestion.adapters.internal_api import HttpArtifactSource
-from services.ingestion.adapters.postgres.files import PostgresNewFiles
+from services.ingestion.adapters.postgres.files import PostgresFileWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,6 @@ class CopyArtifacts:
     ) -> None:
         caller = context.identity
         [kept] = await keep(transaction.connection, caller.company_id, [file])
-        files = PostgresNewFiles(transaction, self.amounts)
-        [stored] = await files.add(caller.company_id, caller.user_id, {command.file_id: kept})
+        files = PostgresFileWriter(transaction)
+        [stored] = await files.add(caller.company_id, caller.user_id, {command.file_id: kept}, self.amounts)
         transaction.emit(FileUploaded(file=stored.public()), subject=command.file_id)

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
-
-import numpy as np
 
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.domain.documents import Chunk
-from services.ingestion.domain.embedding import Embedders, Vectors
-from services.ingestion.domain.engines import Engines, IndexedChunk, IndexMissing, Vector
+from services.ingestion.domain.embedding import Embedders
+from services.ingestion.domain.engines import Engine, Engines, IndexedChunk, IndexMissing, Vector
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.runs import ItemKey, Token
 from services.ingestion.use_cases.document_loader import Loaded
@@ -38,6 +35,28 @@ _EMBEDDED_AT_ONCE: Final = 512
 _WRITTEN_AT_ONCE: Final = 1000
 
 
+async def indexed_chunks(
+    embedders: Embedders, settings: IndexSettings, chunks: Sequence[tuple[str, Chunk]]
+) -> list[IndexedChunk]:
+    """Embeds the chunks that don't have vectors yet. ``chunks`` are pairs of a file's ID and a chunk."""
+    texts = [chunk.text for _, chunk in chunks if chunk.vector is None]
+    vectors: list[Vector] = []
+    if texts:
+        embedder = await embedders.embedder(settings.provider, settings.model, settings.dimensions)
+        for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
+            vectors.extend(await embedder.embed(texts[start : start + _EMBEDDED_AT_ONCE]))
+    embedded = iter(vectors)
+    return [
+        IndexedChunk(file_id, chunk, next(embedded) if chunk.vector is None else chunk.vector)
+        for file_id, chunk in chunks
+    ]
+
+
+async def write(engine: Engine, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
+    for start in range(0, len(chunks), _WRITTEN_AT_ONCE):
+        await engine.write(index_id, chunks[start : start + _WRITTEN_AT_ONCE])
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentIndexer:
     items: PostgresWorkItems
@@ -52,21 +71,13 @@ class DocumentIndexer:
         chunks = {each.item.key: len(each.chunks) for each in loaded}
         await self.progress.report(token, chunks, "embedding")
         chunks_of = [(each.item.key.file_id, chunk) for each in loaded for chunk in each.chunks]
-        vectors = await self._embed(settings, [chunk for _, chunk in chunks_of if chunk.vector is None])
+        indexed = await indexed_chunks(self.embedders, settings, chunks_of)
         if index_id not in await self.items.writable([index_id]):
             return
         await self.progress.report(token, chunks, "indexing")
         engine = self.engines[settings.engine]
-        others = iter(vectors)
-        indexed = iter(
-            [
-                IndexedChunk.of(chunk, file_id, next(others) if chunk.vector is None else chunk.vector)
-                for file_id, chunk in chunks_of
-            ]
-        )
         try:
-            while some := list(islice(indexed, _WRITTEN_AT_ONCE)):
-                await engine.write(index_id, some)
+            await write(engine, index_id, indexed)
         except IndexMissing:
             if index_id in await self.items.writable([index_id]):
                 raise
@@ -79,14 +90,3 @@ class DocumentIndexer:
     async def remove(self, token: Token, engine: str, keys: Sequence[ItemKey]) -> None:
         await self.engines[engine].delete_files(keys[0].index_id, [key.file_id for key in keys])
         await self.items.removed(token, keys)
-
-    async def _embed(self, settings: IndexSettings, chunks: Sequence[Chunk]) -> Sequence[Vector] | Vectors:
-        if not chunks:
-            return ()
-        embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
-        texts = [chunk.text for chunk in chunks]
-        parts = [
-            await embedder.embed(texts[start : start + _EMBEDDED_AT_ONCE])
-            for start in range(0, len(texts), _EMBEDDED_AT_ONCE)
-        ]
-        return np.concatenate(parts)

@@ -1,7 +1,7 @@
 """Converts files to chunks. Each file is parsed once, possibly ahead of time, and its stored text is reused."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,7 +17,7 @@ from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
-from services.ingestion.domain.runs import ClaimedItem, Token
+from services.ingestion.domain.runs import ClaimedItem, Claims
 
 MOST_ATTEMPTS: Final = 5
 _GIVEN_UP: Final = Unparsable("given_up", "Several attempts to read the file failed.", retryable=True)
@@ -47,7 +47,7 @@ class DocumentLoader:
         self._texts = texts
         self._store = store
         self._reader = reader
-        self._lengths: dict[TextKey, int] = {}
+        self._stored_texts: set[TextKey] = set()
         self._parsing: set[TextKey] = set()
 
     async def renew(self) -> None:
@@ -84,8 +84,9 @@ class DocumentLoader:
             await asyncio.gather(*loading, return_exceptions=True)
             self._parsing -= ours
             # Record all texts with one statement, since a statement costs more than parsing most files.
-            if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
-                await self._texts.parsed(lengths)
+            if stored := self._stored_texts & groups.keys():
+                self._stored_texts -= stored
+                await self._texts.parsed(stored)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
             # Another worker is parsing these texts. Their items are retried shortly.
             yield NotLoaded(others, None)
@@ -120,7 +121,7 @@ class DocumentLoader:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document = await self._reader.parse(path, text.name, key.content_type, company_id=text.company_id)
             await self._store_text(key, document)
-            await self._texts.parsed({key: self._lengths.pop(key)})
+            await self._texts.parsed([key])
         except Unparsable as problem:
             await self._texts.failed({key: problem})
 
@@ -147,47 +148,34 @@ class DocumentLoader:
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document, chunks = await self._reader.parse_and_chunk(
-                    path,
-                    item.name,
-                    key.content_type,
-                    item.settings.chunking,
-                    item.chunk_source,
-                    item.settings,
-                    company_id=item.run.company_id,
+                    path, item.name, key.content_type, item.settings, item.chunk_source, company_id=item.run.company_id
                 )
         except Unparsable as problem:
             await self._texts.failed({key: problem})
             raise
         await self._store_text(key, document)
+        self._stored_texts.add(key)
         return document, Loaded(item, chunks)
 
     async def _store_text(self, key: TextKey, document: ParsedDocument) -> None:
         await self._store.put(
             derived_key(key.blob_id, "text", key.content_type), one_piece(document.to_bytes()), durable=False
         )
-        self._lengths[key] = len(document.text)
 
     async def _cut(self, document: ParsedDocument, items: Sequence[ClaimedItem]) -> list[Loaded]:
-        return [
-            Loaded(
-                item,
-                await self._reader.chunk(
-                    document,
-                    item.settings.chunking,
-                    item.chunk_source,
-                    item.settings,
-                    company_id=item.run.company_id,
-                ),
-            )
-            for item in items
-        ]
+        loaded = []
+        for item in items:
+            company_id = item.run.company_id
+            chunks = await self._reader.chunk(document, item.settings, item.chunk_source, company_id=company_id)
+            loaded.append(Loaded(item, chunks))
+        return loaded
 
 
 @dataclass(frozen=True, slots=True)
 class ParseAhead:
     queue: PostgresWorkQueue
     loader: DocumentLoader
-    claims: Callable[[], Sequence[Token]]
+    claims: Claims
     at_once: int
 
     async def __call__(self) -> int:
@@ -202,4 +190,4 @@ class ParseAhead:
         )()
 
     async def _claim(self, capacity: Capacity) -> Sequence[UnparsedText]:
-        return [] if self.claims() else await self.loader.claim(await self.queue.unparsed(capacity))
+        return [] if self.claims else await self.loader.claim(await self.queue.unparsed(capacity))

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import structlog
@@ -17,18 +16,16 @@ from libs.persistence import LeasedWork, is_outage, is_unreachable, retry_until_
 from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.domain.artifacts import ArtifactBytesMissing, ArtifactJob, IndexRef, artifact_text_key
-from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders
-from services.ingestion.domain.engines import EngineConflict, Engines, IndexedChunk, IndexMissing
-from services.ingestion.domain.knowledge_bases import IndexSettings
+from services.ingestion.domain.engines import EngineConflict, Engines, IndexMissing
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
+from services.ingestion.use_cases.document_indexer import indexed_chunks, write
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _LEASE_SECONDS: Final = 20.0
 _PUT_OFF_SECONDS: Final = 3.0
 _MISSING_SECONDS: Final = 30.0
 _MOST_ATTEMPTS: Final = 3
-_WRITTEN_AT_ONCE: Final = 500
 _REMOVED_AT_ONCE: Final = 200
 _BEGUN, _PARSED = 10, 50
 _log: Final = structlog.get_logger(__name__)
@@ -107,7 +104,10 @@ class IndexArtifacts:
             document = await self.reader.parse(path, job.name, job.content_type, company_id=job.company_id)
         await self.jobs.report_progress(job, _PARSED)
         settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
-        chunks = await self._indexed_chunks(job, document, settings)
+        chunks = await self.reader.chunk(document, settings, job.artifact_id, company_id=job.company_id)
+        if not chunks:
+            raise Unparsable("empty", "The document contains no text.")
+        indexed = await indexed_chunks(self.embedders, settings, [(job.artifact_id, chunk) for chunk in chunks])
         index = IndexRef(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
         if not await self.jobs.record_index(job, index):
             return _nothing
@@ -118,30 +118,12 @@ class IndexArtifacts:
             if lost := await self.jobs.requeue_lost(index):
                 _log.warning("index.lost", index_id=index.index_id, engine=index.engine, documents=lost)
             await engine.create_index(index.index_id, settings.dimensions)
-        waiting = iter(chunks)
-        while some := list(islice(waiting, _WRITTEN_AT_ONCE)):
-            await engine.write(index.index_id, some)
-        indexed = partial(self.jobs.indexed, job, characters=len(document.text), chunks=len(chunks))
-        if await retry_until_available(indexed):
+        await write(engine, index.index_id, indexed)
+        record = partial(self.jobs.indexed, job, characters=len(document.text), chunks=len(chunks))
+        if await retry_until_available(record):
             _log.info("artifact.indexed", artifact_id=job.artifact_id, chunks=len(chunks))
         await engine.finish(index.index_id)
         return _nothing
-
-    async def _indexed_chunks(
-        self, job: ArtifactJob, document: ParsedDocument, settings: IndexSettings
-    ) -> list[IndexedChunk]:
-        chunks = await self.reader.chunk(document, settings.chunking, job.artifact_id, company_id=job.company_id)
-        if not chunks:
-            raise Unparsable("empty", "The document contains no text.")
-        embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
-        indexed: list[IndexedChunk] = []
-        for start in range(0, len(chunks), _WRITTEN_AT_ONCE):
-            some = chunks[start : start + _WRITTEN_AT_ONCE]
-            vectors = await embedder.embed([chunk.text for chunk in some])
-            indexed += [
-                IndexedChunk.of(chunk, job.artifact_id, vector) for chunk, vector in zip(some, vectors, strict=True)
-            ]
-        return indexed
 
 
 @dataclass(frozen=True, slots=True)

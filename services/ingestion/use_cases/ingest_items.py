@@ -1,7 +1,8 @@
 """Ingests items: claims them, loads, embeds and indexes their files, and records the results."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -9,7 +10,6 @@ import structlog
 from libs import tracing
 from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import cause_of
-from libs.contracts.identifiers import new_id
 from libs.contracts.resources.knowledge_bases import DatasourceError
 from libs.persistence import is_outage
 from services.ingestion.adapters.postgres.runs import PostgresRuns
@@ -17,7 +17,7 @@ from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.domain.embedding import EmbeddingRefused
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.domain.parsing import Unparsable
-from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
+from services.ingestion.domain.runs import ClaimedItem, Claims, ItemKey, RunRef, Token
 from services.ingestion.use_cases.document_indexer import DocumentIndexer, ProgressThrottle
 from services.ingestion.use_cases.document_loader import DocumentLoader, Loaded, NotLoaded
 
@@ -30,27 +30,19 @@ _TRIES: Final = 2
 _MAY_PASS: Final = ("timeout", "memory")
 
 
+@dataclass(frozen=True, slots=True)
 class IngestItems:
-    def __init__(
-        self,
-        items: PostgresWorkItems,
-        runs: PostgresRuns,
-        progress: ProgressThrottle,
-        loader: DocumentLoader,
-        indexer: DocumentIndexer,
-    ) -> None:
-        self._items = items
-        self._progress = progress
-        self._runs = runs
-        self._loader = loader
-        self._indexer = indexer
-        self.claims: set[Token] = set()
-        """The claims whose leases must be renewed."""
+    items: PostgresWorkItems
+    runs: PostgresRuns
+    progress: ProgressThrottle
+    loader: DocumentLoader
+    indexer: DocumentIndexer
+    claims: Claims
 
     async def __call__(self, keys: Sequence[ItemKey]) -> None:
         """Ingests the items. Only raises errors if the database is unavailable."""
-        async with self._claim() as token:
-            claimed = await self._items.claim(keys, token)
+        with self.claims.held() as token:
+            claimed = await self.items.claim(keys, token)
             runs = {item.run.id: item.run for item in claimed}
             if len(correlations := {run.correlation_id for run in runs.values()}) == 1:
                 structlog.contextvars.bind_contextvars(correlation_id=correlations.pop())
@@ -68,28 +60,19 @@ class IngestItems:
         await self._by_index(token, leaving, self._remove)
         staying = [item for item in claimed if item.text is not None]
         if given_up := [item for item in staying if item.exhausted]:
-            await self._items.failed([ItemFailure(item, _given_up(item)) for item in given_up])
+            await self.items.failed([(item, _given_up(item)) for item in given_up])
         for portion in _portions([item for item in staying if not item.exhausted]):
             await self._ingest(token, portion)
 
-    @asynccontextmanager
-    async def _claim(self) -> AsyncIterator[Token]:
-        token = new_id()
-        self.claims.add(token)
-        try:
-            yield token
-        finally:
-            self.claims.discard(token)
-
     async def _follow_up(self, run: RunRef) -> None:
-        await self._runs.publish_progress(run)
-        if await self._runs.complete(run.id):
+        await self.runs.publish_progress(run)
+        if await self.runs.complete(run.id):
             _log.info("ingestion.items_done", run_id=run.id, knowledge_base_id=run.knowledge_base_id)
 
     async def _ingest(self, token: Token, items: Sequence[ClaimedItem]) -> None:
-        await self._progress.report(token, {item.key: 0 for item in items}, "parsing")
+        await self.progress.report(token, {item.key: 0 for item in items}, "parsing")
         ready: list[Loaded] = []
-        async with aclosing(self._loader.load(items)) as loading:
+        async with aclosing(self.loader.load(items)) as loading:
             async for each in loading:
                 if isinstance(each, NotLoaded):
                     await self._not_loaded(token, each)
@@ -107,12 +90,12 @@ class IngestItems:
         by_key = {loaded.item.key: loaded for loaded in ready}
 
         async def index(token: Token, items: Sequence[ClaimedItem]) -> None:
-            await self._indexer.index(token, [by_key[item.key] for item in items])
+            await self.indexer.index(token, [by_key[item.key] for item in items])
 
         await self._by_index(token, [loaded.item for loaded in ready], index)
 
     async def _remove(self, token: Token, items: Sequence[ClaimedItem]) -> None:
-        await self._indexer.remove(token, items[0].settings.engine, [item.key for item in items])
+        await self.indexer.remove(token, items[0].settings.engine, [item.key for item in items])
 
     async def _by_index(
         self,
@@ -133,20 +116,12 @@ class IngestItems:
                     continue
                 _log.warning("ingestion.one_by_one", items=len(group), problem=type(problem).__name__)
                 for item in group:
-                    await self._alone(token, item, work)
-
-    async def _alone(
-        self, token: Token, item: ClaimedItem, work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]]
-    ) -> None:
-        try:
-            await work(token, [item])
-        except Exception as problem:
-            await self._went_wrong(token, [item], problem, "indexing")
+                    await self._by_index(token, [item], work)
 
     async def _not_loaded(self, token: Token, which: NotLoaded) -> None:
         if which.problem is None:
             keys = [item.key for item in which.items]
-            await self._items.release(token, keys, seconds=_BUSY_SECONDS, counts=False)
+            await self.items.release(token, keys, seconds=_BUSY_SECONDS, counts=False)
             return
         await self._went_wrong(token, which.items, which.problem, "parsing")
 
@@ -155,24 +130,24 @@ class IngestItems:
         if isinstance(problem, Unparsable) and problem.code in _MAY_PASS and items[0].attempts < _TRIES:
             # The machine may have been busy, so the file gets a second attempt.
             _log.warning("ingestion.file_postponed", file_ids=[key.file_id for key in keys], code=problem.code)
-            await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
+            await self.items.release(token, keys, seconds=float(items[0].attempts), counts=True)
         elif isinstance(problem, Unparsable):
             code, message, retryable = problem.code, problem.message, problem.retryable
             errors = [_error(item, code, message, phase, retryable) for item in items]
-            await self._items.failed(list(map(ItemFailure, items, errors)))
+            await self.items.failed(list(zip(items, errors, strict=True)))
         elif isinstance(problem, EmbeddingRefused):
             errors = [_error(item, "embedding_refused", str(problem), "embedding", retryable=False) for item in items]
-            await self._items.failed(list(map(ItemFailure, items, errors)))
+            await self.items.failed(list(zip(items, errors, strict=True)))
         elif _is_outage(problem):
             _log.warning("ingestion.outage", items=len(items), problem=str(problem))
-            await self._items.release(token, keys, seconds=_OUTAGE_SECONDS, counts=False)
+            await self.items.release(token, keys, seconds=_OUTAGE_SECONDS, counts=False)
         else:
             _log.exception("ingestion.item_failed", file_ids=[key.file_id for key in keys], exc_info=problem)
-            await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
+            await self.items.release(token, keys, seconds=float(items[0].attempts), counts=True)
             # Removal is retried without limit, but a run doesn't wait for it forever.
             for run in {item.run.id: item.run for item in items if item.text is None and item.exhausted}.values():
                 reason = f"A file couldn't be removed from the index ({type(problem).__name__})."
-                await self._runs.fail(run, reason, cause=cause_of(problem))
+                await self.runs.fail(run, reason, cause=cause_of(problem))
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:

@@ -121,8 +121,7 @@ class KnowledgeBases:
         await bases.save(changed)
         if command.ingest:
             await bases.start_run(changed, _new_run(changed.id, context))
-            if stored.status != "pending":
-                await bases.set_status(changed.id, "running")
+            await bases.set_running(stored)
         event = KnowledgeBaseUpdated(knowledge_base=(await _view(bases, changed)).public())
         transaction.emit(event, subject=changed.id)
 
@@ -151,8 +150,7 @@ async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: 
 
 
 async def _queued(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBase, started: RunRef) -> IngestionQueued:
-    if stored.status != "pending":
-        await bases.set_status(stored.id, "running")
+    await bases.set_running(stored)
     view = await _view(bases, stored)
     return IngestionQueued(
         knowledge_base_id=stored.id,

@@ -29,7 +29,7 @@ class ReadFileText:
             raise FileNotFound
         state = (await self.texts.states([file.text])).get(file.text)
         if state is not None and state.failure is not None:
-            raise Conflict(f"The file couldn't be read. {state.failure.message}")
+            raise Conflict(f"The file couldn't be read. {state.failure}")
         if state is None or state.state != "parsed":
             raise Conflict("The file hasn't been read yet. Add it to a collection or a knowledge base.")
         try:

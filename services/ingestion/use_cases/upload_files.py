@@ -16,26 +16,21 @@ from libs.contracts.messages import MessageContext
 from libs.contracts.resources.files import File, FileUploaded
 from libs.eventing import Outbox
 from libs.quotas import CompanyAmounts
-from services.ingestion.adapters.postgres.files import PostgresNewFiles
+from services.ingestion.adapters.postgres.files import PostgresFileWriter
 from services.ingestion.domain.files import StoredFile
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of an upload. ``max_bytes`` applies to each file, and ``max_files`` to the whole upload."""
-
-    max_bytes: int
-    max_files: int
-
-
-@dataclass(frozen=True, slots=True)
 class UploadFiles:
+    """Stores uploaded files of up to ``max_bytes`` each, and up to ``max_files`` per request."""
+
     blobs: Blobs
     outbox: Outbox
     amounts: CompanyAmounts
-    limits: Limits
+    max_bytes: int
+    max_files: int
 
     async def __call__(
         self, parts: AsyncIterator[FilePart], caller: Identity, correlation_id: str, key: str | None
@@ -48,10 +43,9 @@ class UploadFiles:
         async with self.blobs.upload(caller.company_id) as upload:
             received: list[ReceivedFile] = []
             async for part in parts:
-                if len(received) == self.limits.max_files:
-                    raise ValidationFailed(f"The maximum number of files per upload is {self.limits.max_files}.")
-                name = safe_name(part.name)
-                max_bytes = self.limits.max_bytes
+                if len(received) == self.max_files:
+                    raise ValidationFailed(f"The maximum number of files per upload is {self.max_files}.")
+                name, max_bytes = safe_name(part.name), self.max_bytes
                 received.append(
                     await upload.receive(name, type_of(name), part.pieces, max_bytes=max_bytes, inspection=Inspection())
                 )
@@ -65,13 +59,14 @@ class UploadFiles:
     ) -> list[StoredFile]:
         ids = [new_id() for _ in received]
         async with self.outbox.transaction(MessageContext(caller.company_id, correlation_id)) as transaction:
-            writer, connection = PostgresNewFiles(transaction, self.amounts), transaction.connection
+            writer, connection = PostgresFileWriter(transaction), transaction.connection
             if key is not None:
                 upload_key = UploadKey(caller.company_id, caller.user_id, key)
                 if (earlier := await repeated(connection, upload_key, received, ids)) is not None:
                     return await writer.get(caller.company_id, earlier)
             kept = await upload.keep(connection, received)
-            stored = await writer.add(caller.company_id, caller.user_id, dict(zip(ids, kept, strict=True)))
+            files = dict(zip(ids, kept, strict=True))
+            stored = await writer.add(caller.company_id, caller.user_id, files, self.amounts)
             for file in stored:
                 transaction.emit(FileUploaded(file=file.public()), subject=file.id)
         for file in stored:

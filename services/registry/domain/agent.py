@@ -1,12 +1,14 @@
-"""Stored agents and their versions, and the rules for who can see and change them."""
+"""Stored agents and their versions, the rules for who can see and change them, and checks of their own fields."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from libs.contracts.errors import NotFound, PermissionDenied
+from libs.contracts.errors import ErrorDetail, NotFound, PermissionDenied
 from libs.contracts.identity import Identity
+from libs.contracts.origins import is_origin
 from libs.contracts.resources.agents import Agent, AgentConfiguration, AgentVersion, CreateAgentBody, UpdateAgentBody
 from libs.contracts.timestamps import format_time
 from services.registry.domain.configuration import (
@@ -16,6 +18,10 @@ from services.registry.domain.configuration import (
     next_version,
     normalised,
 )
+from services.registry.domain.findings import found
+
+_NULLABLE: Final = frozenset({"origin_url", "output_schema"})
+_HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
 
 
 class AgentNotFound(NotFound):
@@ -151,3 +157,20 @@ def new_agent(*, agent_id: str, agent_key: str, body: CreateAgentBody, owner: Id
         created_at=now,
         updated_at=now,
     )
+
+
+def agent_errors(body: CreateAgentBody | UpdateAgentBody) -> Iterator[ErrorDetail]:
+    """Checks URLs and origins, and that updates don't set required fields to null."""
+    if isinstance(body, UpdateAgentBody):
+        for name in UpdateAgentBody.model_fields:
+            if name in body.model_fields_set - _NULLABLE and getattr(body, name) is None:
+                hint = "omit the field to keep its value, or send a new one"
+                yield found((name,), "null_not_allowed", "must not be null", hint)
+    if body.origin_url is not None and not _HTTP_URL.fullmatch(body.origin_url):
+        hint = "for example https://example.com/chat"
+        yield found(("origin_url",), "url_invalid", "must be an http or https URL", hint)
+    for index, origin in enumerate(body.allowed_origins or ()):
+        if not is_origin(origin):
+            message = "must be an origin: a scheme, a host and optionally a port"
+            hint = "use an origin such as https://example.com, without a path or a trailing slash"
+            yield found(("allowed_origins", index), "origin_invalid", message, hint)

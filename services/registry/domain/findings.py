@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from services.registry.domain.hints import Loc
@@ -28,6 +27,8 @@ def reject(errors: Iterable[ErrorDetail]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """An error or a warning about a configuration. Only errors make the configuration invalid."""
+
     detail: ErrorDetail
     is_error: bool
 
@@ -38,18 +39,3 @@ def error(loc: Loc, kind: str, message: str, hint: str | None = None) -> Finding
 
 def warning(loc: Loc, kind: str, message: str, hint: str | None = None) -> Finding:
     return Finding(found(loc, kind, message, hint), is_error=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """The errors and warnings about a configuration. Only errors make the configuration invalid."""
-
-    errors: list[ErrorDetail]
-    warnings: list[ErrorDetail]
-
-    @classmethod
-    def of(cls, findings: Iterable[Finding]) -> Self:
-        every = list(findings)
-        return cls(
-            [each.detail for each in every if each.is_error], [each.detail for each in every if not each.is_error]
-        )

@@ -16,8 +16,7 @@ from libs.contracts.resources.agents import (
 )
 from libs.eventing import Transaction
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
-from services.registry.domain.agent import new_agent, require_writable
-from services.registry.domain.agent_checks import agent_errors
+from services.registry.domain.agent import agent_errors, new_agent, require_writable
 from services.registry.domain.agent_key import candidates
 from services.registry.domain.findings import reject
 from services.registry.use_cases.configurations import Configurations

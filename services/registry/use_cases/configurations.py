@@ -23,7 +23,7 @@ from services.registry.domain.configuration_checks import (
     check,
     concerned,
 )
-from services.registry.domain.findings import Findings, InvalidConfiguration, found, reject
+from services.registry.domain.findings import Finding, InvalidConfiguration, found, reject
 from services.registry.domain.ports import (
     AgentReader,
     KnowledgeBaseCheck,
@@ -85,11 +85,11 @@ class Configurations:
                 # Without these fields, it's unknown whether the other fields fit.
                 parts -= TOOL_PARTS
         findings = await self._findings(configuration, caller, parts)
-        errors += findings.errors
+        errors += [each.detail for each in findings if each.is_error]
         return ValidationReport(
             valid=not errors,
             errors=errors,
-            warnings=findings.warnings,
+            warnings=[each.detail for each in findings if not each.is_error],
             config_hash=None if errors else config_hash(normalised(configuration)),
         )
 
@@ -115,7 +115,7 @@ class Configurations:
     async def require(self, configuration: AgentConfiguration, caller: Identity, parts: Parts = None) -> None:
         """Raises ``InvalidConfiguration`` if these parts have errors. None stands for all parts."""
         findings = await self._findings(configuration, caller, parts)
-        reject(findings.errors)
+        reject(each.detail for each in findings if each.is_error)
 
     async def _referenced(self, document: Mapping[str, Any]) -> StoredAgent | None:
         reference = parse_or_reject(AgentReference, document)
@@ -126,14 +126,14 @@ class Configurations:
             return await self.agents.get(reference.agent_id) if is_id(reference.agent_id) else None
         return await self.agents.get_by_key(reference.agent_key or "")
 
-    async def _findings(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> Findings:
+    async def _findings(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> list[Finding]:
         """Checks these parts. Calls only the services that the parts need."""
         world = await asyncio.gather(
             self._catalogue(caller, parts),
             self._tool_names(configuration, caller, parts),
             self._knowledge_base_check(configuration, caller, parts),
         )
-        return Findings.of(check(configuration, World(*world), parts))
+        return list(check(configuration, World(*world), parts))
 
     async def _catalogue(self, caller: Identity, parts: Parts) -> RuntimeCatalogue | None:
         return await self.catalogues.current(caller) if concerned(parts, RUNTIME_PARTS) else None

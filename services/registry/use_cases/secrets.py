@@ -9,7 +9,7 @@ from libs.contracts.messages import CommandContext
 from libs.contracts.resources.secrets import DeleteSecret, PutSecret, SecretDeleted, SecretStored
 from libs.eventing import Transaction
 from services.registry.adapters.postgres.secrets import PostgresSecretWriter
-from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
+from services.registry.domain.secret import SecretNotFound
 
 
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
@@ -19,9 +19,7 @@ async def put_secret(transaction: Transaction, command: PutSecret, context: Comm
     except (binascii.Error, ValueError):
         raise InvalidRequest("The ciphertext isn't valid Base64.") from None
     secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
-    secret = await secrets.put(
-        context.command_id, company_id, command.name, ciphertext, datetime.now(UTC), most=MOST_SECRETS
-    )
+    secret = await secrets.put(context.command_id, company_id, command.name, ciphertext, datetime.now(UTC))
     transaction.emit(SecretStored(secret=secret.public()), subject=secret.id)
 
 

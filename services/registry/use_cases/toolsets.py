@@ -26,7 +26,7 @@ from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader, PostgresToolsetWriter
 from services.registry.domain.findings import reject
-from services.registry.domain.toolset import BODY_TYPES, MOST_TOOLSETS, config_of, new_toolset, require, secret_names
+from services.registry.domain.toolset import BODY_TYPES, config_of, new_toolset, require, secret_names
 from services.registry.domain.toolset_checks import left_out_warnings, offer_errors, settings_errors, toolset_errors
 from services.registry.use_cases.configurations import parse_or_reject
 
@@ -69,7 +69,7 @@ class Toolsets:
             warnings=found.warnings,
             now=datetime.now(UTC),
         )
-        await PostgresToolsetWriter(transaction).add(toolset, context.identity.user_id, most=MOST_TOOLSETS)
+        await PostgresToolsetWriter(transaction).add(toolset, context.identity.user_id)
         transaction.emit(ToolsetCreated(toolset=toolset.public()), subject=toolset.id)
 
     async def check_change(self, command: UpdateToolset, context: CommandContext) -> FoundTools:

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from libs.contracts.errors import StoreBusy
+from libs.contracts.resources.artifacts import ArtifactReady
 from libs.fairness import Capacity
 from libs.persistence import ReclaimWork
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
@@ -147,8 +148,9 @@ async def test_tables_of_a_killed_process_are_read_before_their_leases_end(world
     assert (await world.record(lost))["processing_status"] == "ready"
     assert (await world.record(put_off))["processing_status"] == "pending", "its pause is nobody's"
     async with world.artifacts.outbox.transaction() as transaction:
-        writer = PostgresArtifactWriter(transaction)
-        assert not await writer.ready(lost["artifact_id"], {}, lease=claimed[lost["artifact_id"]].lease)
+        late = ArtifactReady(artifact_id=lost["artifact_id"], session_id=lost["session_id"], metadata={})
+        await PostgresArtifactWriter(transaction).ready(late, lease=claimed[late.artifact_id].lease)
+        assert transaction.drafts == []
 
 
 async def test_a_file_that_kills_its_process_each_time_fails(world: World) -> None:

@@ -14,6 +14,7 @@ from libs.contracts.identity import Identity, Scope
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.bootstrap import MIGRATIONS as INGESTION
+from services.ingestion.domain.documents import Chunk
 from services.ingestion.domain.engines import IndexedChunk, Query
 from services.ingestion.domain.ranking import search
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
@@ -83,7 +84,7 @@ async def test_copies_of_a_knowledge_base_are_searched(stores: Stores) -> None:
             fill(connection, "ingestion_items", 1, texts(index_id=INDEX, file_id=FILE, run_id=run_id))
         await engine.create_index(INDEX, embedder.dimensions)
         [vector] = await embedder.embed([text])
-        await engine.write(INDEX, [IndexedChunk("chunk", FILE, 0, text, vector, 0, len(text))])
+        await engine.write(INDEX, [IndexedChunk(FILE, Chunk("chunk", 0, text, 0, len(text)), vector)])
         await engine.finish(INDEX)
 
         base = KnowledgeBase.find(stores, BASE)

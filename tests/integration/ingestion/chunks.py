@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.ingestion.domain.engines import FileSelection, IndexedChunk, Mode, Query, Vector
+from services.ingestion.domain.documents import Chunk
+from services.ingestion.domain.engines import Engine, FileSelection, IndexedChunk, Mode, Query, Vector
 
 DIMENSIONS = 4
 SEA, MOUNTAIN, CITY = ([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0])
@@ -18,16 +19,9 @@ def vector(values: Sequence[float]) -> Vector:
 def chunk(
     chunk_id: str, text: str, about: Sequence[float] = SEA, *, file_id: str = "file-1", position: int = 0
 ) -> IndexedChunk:
-    return IndexedChunk(
-        chunk_id=chunk_id,
-        file_id=file_id,
-        position=position,
-        text=text,
-        vector=vector(about),
-        start=position * 100,
-        end=position * 100 + len(text),
-        page=position + 1,
-    )
+    start = position * 100
+    passage = Chunk(chunk_id, position, text, start, start + len(text), page=position + 1)
+    return IndexedChunk(file_id, passage, vector(about))
 
 
 def query(
@@ -41,3 +35,11 @@ def query(
 ) -> Query:
     selection = FileSelection(None if only is None else frozenset(only), frozenset(without or ()))
     return Query(text, None if about is None else vector(about), mode, top_k, selection)
+
+
+async def chunk_ids(engine: Engine, index_id: str, file_id: str, dimensions: int = 256) -> list[str]:
+    """Ids of everything that the index has of a file, in order."""
+    everything = query("", [1.0] * dimensions, mode="semantic", top_k=10_000, only={file_id})
+    async with engine.searching(index_id) as index:
+        found = await index.candidates(everything)
+    return [each.key[1] for each in sorted(found, key=lambda each: each.position)]

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from libs.objects import ObjectStore
 from libs.service_defaults import Service
 from services.ingestion.adapters.chunking.cut import cut
@@ -24,7 +23,7 @@ from services.ingestion.domain.embedding import Embedder, Vectors
 from services.ingestion.domain.engines import Engine
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
-from services.ingestion.domain.runs import ItemKey, RunKey
+from services.ingestion.domain.runs import Claims, ItemKey, RunKey
 from services.ingestion.use_cases.advance_run import AdvanceRun
 from services.ingestion.use_cases.dispatch_work import ReconcileWork
 from services.ingestion.use_cases.document_indexer import DocumentIndexer, ProgressThrottle
@@ -47,29 +46,15 @@ class PlainTextReader:
         return ParsedDocument(await asyncio.to_thread(path.read_text))
 
     async def chunk(
-        self,
-        document: ParsedDocument,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, document: ParsedDocument, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> Sequence[Chunk]:
-        return cut(document, strategy, source)
+        return cut(document, index.chunking, source)
 
     async def parse_and_chunk(
-        self,
-        path: Path,
-        name: str,
-        content_type: str,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, path: Path, name: str, content_type: str, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         document = await self.parse(path, name, content_type)
-        return document, cut(document, strategy, source)
+        return document, cut(document, index.chunking, source)
 
 
 class CountingEmbedders:
@@ -120,11 +105,11 @@ class InlineWorker:
         self.loading = DocumentLoader(self.texts, store, self.reader, lease_seconds=lease_seconds)
         progress = ProgressThrottle(self.items, time.monotonic)
         indexing = DocumentIndexer(self.items, progress, self.embedders, self.engines)
-        self.ingestion = IngestItems(self.items, self.runs, progress, self.loading, indexing)
+        self.ingestion = IngestItems(self.items, self.runs, progress, self.loading, indexing, Claims())
         catalog = PostgresIndexCatalog(database)
         lost_indexes = LostIndexes(catalog, self.engines, outbox)
         self.inspect = InspectIndexes(catalog, self.engines, lost_indexes, time.monotonic)
-        self.advance = AdvanceRun(self.runs, self.engines, lost_indexes)
+        self.advance = AdvanceRun(self.runs, self.engines, lost_indexes, Claims())
 
     async def step(self, limit: int = 500) -> int:
         """Work off what is due now; returns how much that was."""

@@ -18,9 +18,8 @@ from libs.contracts.resources.collections import (
 )
 from libs.contracts.resources.files import ChangeFiles, DeleteFile
 from libs.eventing.messages import OutboxMessage
-from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges
 from services.ingestion.adapters.postgres.texts import PostgresTexts
-from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.files import TextKey, TextState
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
 from tests.integration.ingestion.conftest import Ingestion
@@ -52,7 +51,7 @@ def refused(outcome: OutboxMessage) -> str:
 
 
 def publisher_of(ingestion: Ingestion) -> PublishCollectionChanges:
-    return PublishCollectionChanges(PostgresCollectionChanges(ingestion.service.database), ingestion.service.outbox)
+    return PublishCollectionChanges(ingestion.service.database, ingestion.service.outbox)
 
 
 async def text_of(ingestion: Ingestion, file_id: str) -> TextKey:
@@ -163,9 +162,9 @@ async def test_status_and_progress_follow_the_texts(ingestion: Ingestion) -> Non
     await look()
     await texts.claim(keys[:1], seconds=60)
     await look()
-    await texts.parsed({keys[0]: 5})
+    await texts.parsed([keys[0]])
     await look()
-    await texts.parsed({keys[1]: 5})
+    await texts.parsed([keys[1]])
     await look()
     await add(ingestion, collection_id, files[2])
     await look()
@@ -209,12 +208,12 @@ async def test_a_text_is_claimed_by_one(ingestion: Ingestion) -> None:
 
     await ingestion.rows("UPDATE texts SET lease_until = now() - interval '1 s'")
     assert await texts.claim(keys, seconds=60) == set(keys)
-    await texts.parsed({keys[0]: 7})
+    await texts.parsed([keys[0]])
     await texts.failed({keys[1]: Unparsable("damaged", "m"), keys[2]: Unparsable("timeout", "m", retryable=True)})
     assert await texts.claim(keys[:3], seconds=60) == {keys[2]}
     assert await texts.claim(keys[:3], seconds=60, again=True) == {keys[1]}
     states = await texts.states([*keys[:2], TextKey("unknown", "text/plain")])
-    assert states[keys[0]].characters == 7
+    assert (states[keys[0]], states[keys[1]]) == (TextState("parsed", None), TextState("failed", "m"))
     assert set(states) == set(keys[:2])
 
 

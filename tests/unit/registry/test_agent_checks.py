@@ -1,7 +1,7 @@
 import pytest
 
 from libs.contracts.resources.agents import CreateAgentBody, UpdateAgentBody
-from services.registry.domain.agent_checks import agent_errors
+from services.registry.domain.agent import agent_errors
 from tests.support.registry import configuration
 
 

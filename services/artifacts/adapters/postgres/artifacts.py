@@ -1,6 +1,5 @@
 """Stores artifacts in PostgreSQL."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ from psycopg.types.json import Jsonb
 from libs.blobs import release
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.pages import Page
+from libs.contracts.resources.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, as_json, fetch_page, fetch_records, fetch_value
 from libs.quotas import CompanyAmounts
@@ -23,8 +23,10 @@ COLUMNS: Final = """
 _FROM_STORED: Final = """
     FROM artifacts a JOIN sessions s ON s.id = a.session_id WHERE a.deleted_at IS NULL AND s.deleted_at IS NULL
 """
+ARTIFACT_BYTES: Final = "artifact_bytes"
 STORED: Final = f"SELECT {COLUMNS} {_FROM_STORED}"
 _NEWEST_FIRST: Final = Order(("a.created_at", "a.id"), ("timestamptz", "text"))
+_Change = ArtifactProgress | ArtifactReady | ArtifactFailed
 _PENDING = "id = %(id)s AND deleted_at IS NULL AND status = 'pending'"
 _ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_timestamp()"
 
@@ -62,38 +64,49 @@ class PostgresArtifactReader:
 class PostgresArtifactWriter:
     """Changes artifacts in the caller's transaction.
 
-    ``progress``, ``ready`` and ``failed`` return whether they changed the artifact, which must be pending.
+    ``progress``, ``ready`` and ``failed`` emit their event if they change the artifact, which must be pending.
     """
 
     def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
         self._connection = transaction.connection
 
-    async def progress(self, artifact_id: str, progress: int) -> bool:
-        return await self._changed(
-            f"UPDATE artifacts SET progress = %(progress)s WHERE {_PENDING} AND progress < %(progress)s",
-            id=artifact_id,
-            progress=progress,
-        )
+    async def lock_session(self, session_id: str) -> None:
+        """Prevents the session's deletion until the end of the transaction. Raises ``SessionNotFound``."""
+        query = "SELECT id FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE"
+        if await fetch_value(self._connection, query, (session_id,)) is None:
+            raise SessionNotFound
 
-    async def ready(self, artifact_id: str, metadata: Mapping[str, Any], *, lease: str | None = None) -> bool:
-        return await self._ended(
-            "ready",
-            f"""UPDATE artifacts SET status = 'ready', progress = 100, metadata = %(metadata)s, {_ENDED}
-                WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
-            id=artifact_id,
-            metadata=Jsonb(dict(metadata)),
-            lease=lease,
+    async def add(self, company_id: str, artifact: NewArtifact, amounts: CompanyAmounts) -> StoredArtifact:
+        """Stores a new artifact. Raises ``QuotaExceeded``."""
+        await amounts.check(self._connection, company_id, {ARTIFACT_BYTES: artifact.size})
+        await self._connection.execute(
+            """INSERT INTO artifacts (id, session_id, blob_id, name, content_type, size, sha256, origin, strategy,
+                                      status, progress, metadata, created_by, correlation_id)
+               VALUES (%(id)s, %(session_id)s, %(blob_id)s, %(name)s, %(content_type)s, %(size)s, %(sha256)s,
+                       %(origin)s, %(strategy)s, %(status)s, CASE %(status)s WHEN 'ready' THEN 100 ELSE 0 END,
+                       %(metadata)s, %(created_by)s, %(correlation_id)s)""",
+            {**asdict(artifact), "metadata": Jsonb(dict(artifact.metadata))},
         )
+        metrics.UPLOADS.labels(artifact.strategy).inc()
+        metrics.UPLOADED_BYTES.inc(artifact.size)
+        return await self.get(artifact.id)
 
-    async def failed(self, artifact_id: str, error: ErrorInfo, *, lease: str | None = None) -> bool:
-        return await self._ended(
-            "failed",
-            f"""UPDATE artifacts SET status = 'failed', error = %(error)s, {_ENDED}
-                WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s""",
-            id=artifact_id,
-            error=Jsonb(error.model_dump(mode="json", exclude_none=True), dumps=as_json),
-            lease=lease,
-        )
+    async def get(self, artifact_id: str) -> StoredArtifact:
+        [row] = await fetch_records(self._connection, f"{STORED} AND a.id = %s", (artifact_id,))
+        return artifact_of(row)
+
+    async def progress(self, event: ArtifactProgress) -> None:
+        statement = f"UPDATE artifacts SET progress = %(progress)s WHERE {_PENDING} AND progress < %(progress)s"
+        await self._change(statement, event, progress=event.progress)
+
+    async def ready(self, event: ArtifactReady, *, lease: str | None = None) -> None:
+        changes = "status = 'ready', progress = 100, metadata = %(value)s"
+        await self._end("ready", changes, Jsonb(dict(event.metadata)), event, lease)
+
+    async def failed(self, event: ArtifactFailed, *, lease: str | None = None) -> None:
+        error = Jsonb(event.error.model_dump(mode="json", exclude_none=True), dumps=as_json)
+        await self._end("failed", "status = 'failed', error = %(value)s", error, event, lease)
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
         """Marks the session and its artifacts as deleted. Returns the artifacts' IDs."""
@@ -113,52 +126,20 @@ class PostgresArtifactWriter:
         await release(self._connection, list(blobs.values()))
         return sorted(blobs)
 
-    async def _ended(self, outcome: str, statement: str, **parameters: Any) -> bool:
-        changed = await self._changed(statement, **parameters)
-        if changed:
+    async def _end(self, outcome: str, changes: str, value: Jsonb, event: _Change, lease: str | None) -> None:
+        statement = f"""
+            UPDATE artifacts SET {changes}, {_ENDED} WHERE {_PENDING} AND lease IS NOT DISTINCT FROM %(lease)s
+        """
+        if await self._change(statement, event, value=value, lease=lease):
             metrics.PROCESSED.labels(outcome).inc()
-        return changed
 
-    async def _changed(self, statement: str, **parameters: Any) -> bool:
-        return (await self._connection.execute(statement.encode(), parameters)).rowcount == 1
+    async def _change(self, statement: str, event: _Change, **values: Any) -> bool:
+        changed = await self._connection.execute(statement.encode(), {**values, "id": event.artifact_id})
+        if changed.rowcount == 1:
+            self._transaction.emit(event, subject=event.artifact_id)
+        return changed.rowcount == 1
 
 
 def artifact_of(row: dict[str, Any]) -> StoredArtifact:
     error = row["error"]
     return StoredArtifact(**{**row, "error": None if error is None else ErrorInfo.model_validate(error)})
-
-
-ARTIFACT_BYTES: Final = "artifact_bytes"
-
-
-class PostgresNewArtifacts:
-    """Adds artifacts in the caller's transaction."""
-
-    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
-        self._connection = transaction.connection
-        self._amounts = amounts
-
-    async def lock_session(self, session_id: str) -> None:
-        """Prevents the session's deletion until the end of the transaction. Raises ``SessionNotFound``."""
-        query = "SELECT id FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE"
-        if await fetch_value(self._connection, query, (session_id,)) is None:
-            raise SessionNotFound
-
-    async def add(self, company_id: str, artifact: NewArtifact) -> StoredArtifact:
-        """Stores a new artifact. Raises ``QuotaExceeded``."""
-        await self._amounts.check(self._connection, company_id, {ARTIFACT_BYTES: artifact.size})
-        await self._connection.execute(
-            """INSERT INTO artifacts (id, session_id, blob_id, name, content_type, size, sha256, origin, strategy,
-                                      status, progress, metadata, created_by, correlation_id)
-               VALUES (%(id)s, %(session_id)s, %(blob_id)s, %(name)s, %(content_type)s, %(size)s, %(sha256)s,
-                       %(origin)s, %(strategy)s, %(status)s, CASE %(status)s WHEN 'ready' THEN 100 ELSE 0 END,
-                       %(metadata)s, %(created_by)s, %(correlation_id)s)""",
-            {**asdict(artifact), "metadata": Jsonb(dict(artifact.metadata))},
-        )
-        metrics.UPLOADS.labels(artifact.strategy).inc()
-        metrics.UPLOADED_BYTES.inc(artifact.size)
-        return await self.get(artifact.id)
-
-    async def get(self, artifact_id: str) -> StoredArtifact:
-        [row] = await fetch_records(self._connection, f"{STORED} AND a.id = %s", (artifact_id,))
-        return artifact_of(row)

@@ -22,14 +22,12 @@ from libs.contracts.resources.artifacts import (
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
-from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import is_safe_inline
 from services.artifacts.domain.links import artifact_of
-from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 from services.artifacts.use_cases.copy_to_platform import copy_to_platform, remove_from_platform
 from services.artifacts.use_cases.links import Links
-from services.artifacts.use_cases.pack_artifacts import PackArtifacts
-from services.artifacts.use_cases.read_contents import OpenContent
+from services.artifacts.use_cases.pack_artifacts import packed
+from services.artifacts.use_cases.read_contents import Contents
 from services.artifacts.use_cases.upload_artifact import Upload, UploadArtifact
 
 Preview = Annotated[str, Query(max_length=20)]
@@ -40,20 +38,17 @@ _OF_SESSION = "/sessions/{session_id}/artifacts"
 def serve_artifacts(
     commands: CommandRouter,
     http: FastAPI,
-    sessions: SessionAccess,
-    access: ArtifactAccess,
-    reads: PostgresArtifactReader,
+    contents: Contents,
     links: Links,
     upload: UploadArtifact,
-    open_content: OpenContent,
 ) -> None:
     # These commands end when ingestion has answered.
     commands.handle(CopyArtifactToPlatform, copy_to_platform, ends_later=True)
     commands.handle(RemoveArtifactFromPlatform, remove_from_platform, ends_later=True)
     http.include_router(_uploads(upload))
     # `download-all` must come before `{artifact_id}`, which would match it, too.
-    http.include_router(_downloads(access, open_content, PackArtifacts(sessions, reads, open_content)))
-    http.include_router(_reads(access, sessions, reads, links))
+    http.include_router(_downloads(contents))
+    http.include_router(_reads(contents, links))
 
 
 def _uploads(upload: UploadArtifact) -> APIRouter:
@@ -82,17 +77,15 @@ def _uploads(upload: UploadArtifact) -> APIRouter:
     return router
 
 
-def _reads(
-    access: ArtifactAccess, sessions: SessionAccess, artifacts: PostgresArtifactReader, links: Links
-) -> APIRouter:
-    router = APIRouter(prefix="/internal")
+def _reads(contents: Contents, links: Links) -> APIRouter:
+    router, access = APIRouter(prefix="/internal"), contents.access
 
     @router.get(_OF_SESSION)
     async def list_artifacts(
         session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
     ) -> ArtifactPage:
-        await sessions.readable(session_id, who)
-        page = await artifacts.page(session_id, limit=limit, offset=offset, cursor=cursor)
+        await contents.sessions.readable(session_id, who)
+        page = await contents.artifacts.page(session_id, limit=limit, offset=offset, cursor=cursor)
         return ArtifactPage(artifacts=page.map(links.public).items, **page.facts)
 
     @router.get(f"{_OF_SESSION}/{{artifact_id}}")
@@ -122,12 +115,12 @@ def _reads(
     return router
 
 
-def _downloads(access: ArtifactAccess, open_content: OpenContent, pack: PackArtifacts) -> APIRouter:
-    router = APIRouter(prefix="/internal")
+def _downloads(contents: Contents) -> APIRouter:
+    router, access = APIRouter(prefix="/internal"), contents.access
 
     @router.get(f"{_OF_SESSION}/download-all", response_model=None)
     async def download_all(session_id: str, who: Caller) -> Response:
-        pieces = await pack(who, session_id)
+        pieces = await packed(contents, who, session_id)
         headers = {
             "Content-Disposition": 'attachment; filename="artifacts.zip"',
             "Cache-Control": "private, no-store",
@@ -141,13 +134,13 @@ def _downloads(access: ArtifactAccess, open_content: OpenContent, pack: PackArti
     ) -> Response:
         artifact = await access.readable(who, artifact_id, session_id)
         inline = preview in ("1", "true") and is_safe_inline(artifact.content_type)
-        return await downloads.download(request, artifact, partial(open_content, artifact), inline=inline)
+        return await downloads.download(request, artifact, partial(contents.open, artifact), inline=inline)
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
         """Serves the artifact that a signed link refers to."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
-        return await downloads.download(request, artifact, partial(open_content, artifact))
+        return await downloads.download(request, artifact, partial(contents.open, artifact))
 
     return router
 

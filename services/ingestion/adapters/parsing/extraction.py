@@ -8,8 +8,7 @@ from pathlib import Path
 from libs.confined import PartDone
 from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
 from services.ingestion.adapters.parsing.pdf import page_texts
-from services.ingestion.adapters.parsing.recognition import extracted, recognised_image, recognised_pages
-from services.ingestion.adapters.parsing.word import word_text
+from services.ingestion.adapters.parsing.recognition import extracted, recognised_pages
 from services.ingestion.domain.documents import ParsedDocument, Segment
 
 _TITLE = re.compile(r"<title\b[^>]*>([^<]{1,500})</title", re.IGNORECASE)
@@ -37,13 +36,8 @@ def html(text: str) -> ParsedDocument:
     return ParsedDocument(body, metadata={"title": name} if name else {})
 
 
-def word(path: Path) -> ParsedDocument:
-    """Converts a .docx file."""
-    return ParsedDocument(_clean(word_text(path)))
-
-
-def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
-    return ParsedDocument(_clean(extracted(path, mime_type).content))
+def cleaned(text: str) -> ParsedDocument:
+    return ParsedDocument(_clean(text))
 
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
@@ -59,10 +53,6 @@ def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
             recognised = recognised_pages(path, blank[start : start + _PAGES_OF_A_PART], needed=needed)
             texts |= {number: _clean(text).strip() for number, text in recognised.items()}
     return _pages(texts)
-
-
-def image(path: Path, mime_type: str) -> ParsedDocument:
-    return ParsedDocument(_clean(recognised_image(path, mime_type)))
 
 
 def _pages(texts: Mapping[int, str]) -> ParsedDocument:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import PartDone
-from services.ingestion.domain.parsing import Unparsable
+from libs.documents import DocumentEncrypted, DocumentUnreadable
 
 # pdfium marks a hyphen at a line's end with these characters. They're removed, since searches look for whole words.
 _HYPHEN: Final = re.compile("[\x02\ufffe][ \t]*\n?[ \t]*")
@@ -17,7 +17,7 @@ _PAGES_OF_A_PART: Final = 8
 
 
 def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
-    """Returns the pages' texts by page number. Raises ``Unparsable``."""
+    """Returns the pages' texts by page number. Raises ``DocumentUnreadable``."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -34,8 +34,8 @@ def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
             return texts
     except pdfium.PdfiumError as error:
         if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
-            raise Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.") from None
-        raise Unparsable("damaged", "The file is damaged, incomplete, or not a PDF document.") from None
+            raise DocumentEncrypted from None
+        raise DocumentUnreadable("The file is damaged, incomplete, or not a PDF document.") from None
 
 
 def _text(page: Any) -> str:

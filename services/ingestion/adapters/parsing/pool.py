@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +10,7 @@ import structlog
 from libs import confined
 from libs.confined import ConfinedPool, OutOfMemory, OutOfTime, PoolClosed, ProcessKilled, ProcessNotStarted
 from libs.contracts.errors import ServiceUnavailable
-from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.metrics import PARSED_BYTES
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.preparing import prepared, wanted
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
@@ -39,12 +36,10 @@ class ParsingPool:
         timeout_seconds: float = 60.0,
         file_seconds: float = 3600.0,
         memory_bytes: int = 1024**3,
-        limits: Limits | None = None,
     ) -> None:
         self._process_limits = confined.Limits(
             seconds=timeout_seconds, job_seconds=file_seconds, memory_bytes=memory_bytes, slack_bytes=_SLACK
         )
-        self._limits = asdict(limits or Limits())
         # Location of the OCR language data.
         environment = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
         self._processes = ConfinedPool(_MODULE, size, self._process_limits, environment)
@@ -52,34 +47,19 @@ class ParsingPool:
         self.close = self._processes.close
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
-        _, stored = await self._run(company_id, self._job(path, name, content_type), path=path)
+        _, stored = await self._run(company_id, _parsing(name, content_type), path=path)
         return ParsedDocument.from_bytes(stored)
 
     async def chunk(
-        self,
-        document: ParsedDocument,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, document: ParsedDocument, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> Sequence[Chunk]:
-        job = self._job(strategy=strategy, source=source, index=index)
-        head, body = await self._run(company_id, job, document.to_bytes())
+        head, body = await self._run(company_id, _chunking(index, source), document.to_bytes())
         return _chunks(document, head, body)
 
     async def parse_and_chunk(
-        self,
-        path: Path,
-        name: str,
-        content_type: str,
-        strategy: ChunkingStrategy,
-        source: str,
-        index: IndexSettings | None = None,
-        *,
-        company_id: str = "",
+        self, path: Path, name: str, content_type: str, index: IndexSettings, source: str, *, company_id: str = ""
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        job = self._job(path, name, content_type, strategy, source, index)
+        job = _parsing(name, content_type) | _chunking(index, source)
         head, body = await self._run(company_id, job, path=path)
         stored = head["stored"]
         document = ParsedDocument.from_bytes(body[:stored])
@@ -117,24 +97,13 @@ class ParsingPool:
             what, seconds = "the file", self._process_limits.job_seconds
         return Unparsable("timeout", f"Parsing {what} took longer than {seconds:g} seconds.", retryable=True)
 
-    def _job(
-        self,
-        path: Path | None = None,
-        name: str = "",
-        content_type: str = "",
-        strategy: ChunkingStrategy | None = None,
-        source: str = "",
-        index: IndexSettings | None = None,
-    ) -> dict[str, Any]:
-        return {
-            "file": None if path is None else _FILE,
-            "name": name,
-            "content_type": content_type,
-            "limits": self._limits,
-            "strategy": strategy.model_dump() if strategy else None,
-            "source": source,
-            "wanted": wanted(index) if index else None,
-        }
+
+def _parsing(name: str, content_type: str) -> dict[str, Any]:
+    return {"file": _FILE, "name": name, "content_type": content_type}
+
+
+def _chunking(index: IndexSettings, source: str) -> dict[str, Any]:
+    return {"strategy": index.chunking.model_dump(), "source": source, "wanted": wanted(index)}
 
 
 def _size(path: Path) -> int:

@@ -24,7 +24,7 @@ def wanted(index: IndexSettings) -> dict[str, Any] | None:
 
     The process can't call embedding servers.
     """
-    embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
+    embeds = index.provider == static.PROVIDER
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from libs.documents import DocumentEncrypted, DocumentUnreadable
 from services.ingestion.domain.parsing import Unparsable
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ _TESSERACT_DATA = (
 _MISSING = (
     "The file only contains images of text. To read them, install tesseract on the machines that parse documents."
 )
-
-
-def tesseract_is_installed() -> bool:
-    return _tesseract() is not None
 
 
 def recognised_image(path: Path, mime_type: str) -> str:
@@ -60,7 +57,7 @@ def _recognised(path: Path, mime_type: str, ocr: OcrConfig, **options: Any) -> E
         return extracted(path, mime_type, output="plain", ocr=ocr, disable_ocr=False, **options)
     except OCRError as error:
         reason = str(getattr(error, "message", "") or error).splitlines()[0]
-        raise Unparsable("damaged", f"The image couldn't be read: {reason[:300]}") from None
+        raise DocumentUnreadable(f"The image couldn't be read: {reason[:300]}") from None
 
 
 def _needed_tesseract() -> OcrConfig:
@@ -86,12 +83,8 @@ def _languages(folder: Path) -> list[str]:
     return sorted(names, key=lambda name: (name != "eng", name))[:4]
 
 
-if TYPE_CHECKING:
-    from kreuzberg import ExtractionResult
-
-
 def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown", **options: Any) -> ExtractionResult:
-    """Converts a file with kreuzberg. Raises ``Unparsable``, or ``OCRError`` if OCR fails."""
+    """Converts a file with kreuzberg. Raises ``DocumentUnreadable``, or ``OCRError`` if OCR fails."""
     from kreuzberg import (
         ConcurrencyConfig,
         ExtractionConfig,
@@ -115,11 +108,8 @@ def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown",
     except OCRError:
         raise
     except KreuzbergError as error:
-        raise _unparsable(error) from None
-
-
-def _unparsable(error: Exception) -> Unparsable:
-    reason = str(getattr(error, "message", "") or error).splitlines()[0]
-    if any(word in reason.lower() for word in ("password", "encrypt")):
-        return Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.")
-    return Unparsable("damaged", f"The file is damaged or doesn't match its extension: {reason[:300]}")
+        reason = str(getattr(error, "message", "") or error).splitlines()[0]
+        if any(word in reason.lower() for word in ("password", "encrypt")):
+            raise DocumentEncrypted from None
+        message = f"The file is damaged or doesn't match its extension: {reason[:300]}"
+        raise DocumentUnreadable(message) from None

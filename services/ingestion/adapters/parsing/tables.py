@@ -2,33 +2,24 @@
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import PartDone, no_parts
-from libs.documents import (
-    CsvDialect,
-    DocumentEncrypted,
-    DocumentUnreadable,
-    cell_text,
-    is_heading,
-    read_json,
-    workbook_sheets,
-)
-from services.ingestion.adapters.parsing.limits import Limits
+from libs.documents import CsvDialect, cell_text, is_heading, read_json, workbook_sheets
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
+MOST_CHARACTERS: Final = 20_000_000
+MOST_ROWS: Final = 250_000
 _ROWS_OF_A_PART: Final = 5_000
 
 
 class TableText:
-    """Collects the text of a table's rows. Raises Unparsable as soon as the rows or the text exceed the limits."""
+    """Collects the text of a table's rows. Raises Unparsable as soon as there are too many rows or characters."""
 
-    def __init__(self, limits: Limits, part_done: PartDone = no_parts) -> None:
-        self._limits = limits
+    def __init__(self, part_done: PartDone = no_parts) -> None:
         self._part_done = part_done
         self._lines: list[str] = []
         self._segments: list[Segment] = []
@@ -41,16 +32,16 @@ class TableText:
         start = self._length
         self._add(text)
         self._segments.append(Segment(start, start + len(text), page, number))
-        if len(self._segments) > self._limits.rows:
-            raise too_many_rows(self._limits)
+        if len(self._segments) > MOST_ROWS:
+            message = f"The table has more than {MOST_ROWS:,} rows. Split the table into smaller files."
+            raise Unparsable("too_large", message)
         if len(self._segments) % _ROWS_OF_A_PART == 0:
             self._part_done()
 
     def _add(self, line: str) -> None:
         self._lines.append(line)
         self._length += len(line) + 1
-        if self._length > self._limits.text_characters:
-            raise too_much_text(self._limits)
+        check_length(self._length)
 
     def sheet(self, rows: Iterable[Sequence[Any]], page: int | None = None) -> None:
         """Adds a sheet. If the first row looks like a heading, its cells name the columns."""
@@ -73,29 +64,22 @@ class TableText:
         return ParsedDocument("\n".join(self._lines), tuple(self._segments), {"rows": len(self._segments)})
 
 
-def too_many_rows(limits: Limits) -> Unparsable:
-    return Unparsable("too_large", f"The table has more than {limits.rows:,} rows. Split the table into smaller files.")
+def check_length(characters: int) -> None:
+    if characters > MOST_CHARACTERS:
+        message = f"The text has more than {MOST_CHARACTERS:,} characters. Split the file into smaller files."
+        raise Unparsable("too_large", message)
 
 
-def too_much_text(limits: Limits) -> Unparsable:
-    return Unparsable(
-        "too_large",
-        f"The text has more than {limits.text_characters:,} characters. Split the file into smaller files.",
-    )
-
-
-def from_csv(text: str, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
-    table = TableText(limits, part_done)
-    with unparsable():
-        table.sheet(CsvDialect.of(text).rows(io.StringIO(text, newline="")))
+def from_csv(text: str, part_done: PartDone = no_parts) -> ParsedDocument:
+    table = TableText(part_done)
+    table.sheet(CsvDialect.of(text).rows(io.StringIO(text, newline="")))
     return table.document()
 
 
-def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
-    """Renders an XLSX or XLS file. If there are several sheets, each becomes a page. Raises Unparsable."""
-    table = TableText(limits, part_done)
-    with unparsable():
-        sheets = list(enumerate(workbook_sheets(path), 1))
+def from_workbook(path: Path, part_done: PartDone = no_parts) -> ParsedDocument:
+    """Renders an XLSX or XLS file. If there are several sheets, each becomes a page."""
+    table = TableText(part_done)
+    sheets = list(enumerate(workbook_sheets(path), 1))
     filled = [(page, sheet) for page, sheet in sheets if sheet.height]
     for page, sheet in filled:
         if len(filled) > 1:
@@ -103,17 +87,6 @@ def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) ->
         table.sheet(sheet.iter_rows(), page if len(sheets) > 1 else None)
         part_done()
     return table.document()
-
-
-@contextmanager
-def unparsable() -> Iterator[None]:
-    """Converts errors about unreadable documents to Unparsable."""
-    try:
-        yield
-    except DocumentEncrypted:
-        raise Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.") from None
-    except DocumentUnreadable as problem:
-        raise Unparsable("damaged", str(problem)) from None
 
 
 def _line(cells: Sequence[str], heading: Sequence[str] | None) -> str:
@@ -131,11 +104,10 @@ def _flat(cell: str) -> str:
     return " ".join(cell.split())
 
 
-def from_json(text: str, limits: Limits) -> ParsedDocument:
-    with unparsable():
-        value = read_json(text)
+def from_json(text: str) -> ParsedDocument:
+    value = read_json(text)
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        table = TableText(limits)
+        table = TableText()
         for number, item in enumerate(value, 1):
             table.row(", ".join(f"{key}: {_cell(cell)}" for key, cell in item.items() if cell is not None), number)
         return table.document()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from services.ingestion.domain.parsing import Unparsable
+from libs.documents import DocumentUnreadable
 
 _PREFIXES: Final = {
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main": "w",
@@ -35,7 +35,7 @@ _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 def word_text(path: Path) -> str:
-    """Returns the document as Markdown, with headings, lists and tables. Raises ``Unparsable``."""
+    """Returns the document as Markdown, with headings, lists and tables. Raises ``DocumentUnreadable``."""
     with zipfile.ZipFile(path) as package:
         return "\n\n".join(_Document(package).blocks())
 
@@ -54,7 +54,7 @@ class _Document:
 
     def blocks(self) -> Iterator[str]:
         if self._body is None:
-            raise Unparsable("damaged", "The file is damaged or incomplete: its main text is missing.")
+            raise DocumentUnreadable("The file is damaged or incomplete: its main text is missing.")
         yield from self._margins("header")
         for body in self._body:
             yield from self._blocks(body)
@@ -206,7 +206,7 @@ class _Document:
                 parser = ElementTree.XMLParser(target=_Builder())  # noqa: S314 - entities can't be defined
                 return ElementTree.parse(content, parser).getroot()  # noqa: S314
             except (ElementTree.ParseError, zipfile.BadZipFile, EOFError, ValueError) as error:
-                raise Unparsable("damaged", f"The file is damaged or incomplete: {error}.") from None
+                raise DocumentUnreadable(f"The file is damaged or incomplete: {error}.") from None
 
 
 def _relations(part: str) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 from libs.confined import PartDone, answer_jobs
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.parsing import Unparsable
@@ -32,14 +31,13 @@ def _answer(job: dict[str, Any], body: bytes, part_done: PartDone) -> tuple[dict
 
 
 def _work(job: dict[str, Any], body: bytes, part_done: PartDone) -> tuple[dict[str, Any], bytes]:
-    file = job["file"]
-    if file is None:
-        document, stored = ParsedDocument.from_bytes(body), b""
-    else:
-        document = read_file(Path(file), job["name"], job["content_type"], Limits(**job["limits"]), part_done)
+    if "file" in job:
+        document = read_file(Path(job["file"]), job["name"], job["content_type"], part_done)
         stored = document.to_bytes()
         part_done()
-    if job["strategy"] is None:
+    else:
+        document, stored = ParsedDocument.from_bytes(body), b""
+    if "strategy" not in job:
         return {"chunks": []}, stored
     chunks = cut(document, ChunkingStrategy(**job["strategy"]), job["source"], part_done)
     part_done()

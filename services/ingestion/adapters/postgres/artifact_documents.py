@@ -219,7 +219,7 @@ class PostgresArtifactLocator:
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s
                  AND (state = 'indexed' OR state = 'pending' AND lost_at IS NOT NULL)""",
-            ([each for each in artifact_ids if "\x00" not in each], company_id),
+            (list(artifact_ids), company_id),
         )
         return {row[0]: DocumentIndex(IndexRef(row[1], row[2]), row[3]) for row in found}
 

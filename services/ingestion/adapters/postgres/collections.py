@@ -8,9 +8,8 @@ from psycopg.types.json import Json
 
 from libs.contracts.pages import Page
 from libs.eventing import Transaction
-from libs.persistence import Database, Order, fetch_page, fetch_records
-from services.ingestion.adapters.postgres.files import storable
-from services.ingestion.domain.collections import Content, PendingUpdate, StoredCollection, published_state
+from libs.persistence import Connection, Database, Order, fetch_page, fetch_records
+from services.ingestion.domain.collections import Content, StoredCollection, published_state
 
 _COLUMNS: Final = """
     c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
@@ -54,8 +53,6 @@ class PostgresCollectionReader:
         self._database = database
 
     async def get(self, company_id: str, collection_id: str) -> StoredCollection | None:
-        if "\x00" in collection_id:
-            return None
         rows = await self._database.records(
             f"{COLLECTIONS} WHERE c.company_id = %s AND c.id = %s", (company_id, collection_id)
         )
@@ -99,12 +96,11 @@ class PostgresCollectionWriter:
 
     async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
         """Locks the collection until the end of the transaction. Returns None if the collection doesn't exist."""
-        if "\x00" in collection_id:
-            return None
         key = (company_id, collection_id)
         # Read in a second statement: after waiting for the lock, the first one would miss recently added files.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
-        return await self._read(key)
+        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
+        return collection_of(rows[0]) if rows else None
 
     async def describe(self, collection_id: str, name: str, description: str) -> None:
         await self._connection.execute(
@@ -121,7 +117,7 @@ class PostgresCollectionWriter:
             """INSERT INTO collection_files (collection_id, file_id, added_at)
                SELECT %s, id, clock_timestamp() FROM unnest(%s::text[]) AS id
                ON CONFLICT DO NOTHING RETURNING file_id""",
-            (collection_id, storable(file_ids)),
+            (collection_id, list(file_ids)),
         )
         ids = {file_id for (file_id,) in await added.fetchall()}
         if ids:
@@ -131,8 +127,7 @@ class PostgresCollectionWriter:
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
         """Removes a file from the collection. Returns False if the collection didn't contain it."""
         removed = await self._connection.execute(
-            "DELETE FROM collection_files WHERE collection_id = %s AND file_id = ANY (%s)",
-            (collection_id, storable([file_id])),
+            "DELETE FROM collection_files WHERE collection_id = %s AND file_id = %s", (collection_id, file_id)
         )
         if removed.rowcount:
             await self._touch(collection_id, correlation_id)
@@ -144,10 +139,6 @@ class PostgresCollectionWriter:
                WHERE id = %s""",
             (correlation_id, collection_id),
         )
-
-    async def _read(self, key: tuple[str, str]) -> StoredCollection | None:
-        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
-        return collection_of(rows[0]) if rows else None
 
 
 # A change has its transaction's start time, but only becomes visible at the commit. The period that each call covers
@@ -164,45 +155,31 @@ _CHANGED: Final = """
 """
 
 
-class PostgresCollectionChanges:
-    """Finds collections whose files have changed."""
+async def changed_since(database: Database, since: datetime | None) -> tuple[list[str], datetime]:
+    """Returns collections whose files or texts changed after ``since``, and the ``since`` for the next call.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        """Returns collections whose files or texts changed after ``since``, and the ``since`` for the next call.
-
-        If ``since`` is None, returns all collections.
-        """
-        [[found, until]] = await self._database.execute(_CHANGED, {"since": since or "-infinity"})
-        return found, until
+    If ``since`` is None, returns all collections.
+    """
+    [[found, until]] = await database.execute(_CHANGED, {"since": since or "-infinity"})
+    return found, until
 
 
-class PostgresCollectionPublisher:
-    """Records the published states of collections in the caller's transaction."""
+async def record_changed(connection: Connection, collection_ids: Sequence[str]) -> list[tuple[StoredCollection, str]]:
+    """Records the collections' current states as published.
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._connection = transaction.connection
-
-    async def record_changed(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
-        """Records the collections' current states as published. Returns the collections whose state has changed.
-
-        Collections that another transaction has locked are skipped.
-        """
-        cursor = await self._connection.execute(
-            "SELECT id, published, correlation_id FROM collections WHERE id = ANY (%s)"
-            " ORDER BY id FOR UPDATE SKIP LOCKED",
-            (list(collection_ids),),
-        )
-        before = {
-            collection_id: (state, correlation_id) for collection_id, state, correlation_id in await cursor.fetchall()
-        }
-        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
-        now = [collection_of(row) for row in rows]
-        changed = [each for each in now if published_state(each.public()) != before[each.id][0]]
-        await self._connection.cursor().executemany(
-            "UPDATE collections SET published = %s WHERE id = %s",
-            [(Json(published_state(each.public())), each.id) for each in changed],
-        )
-        return [PendingUpdate(each, before[each.id][1]) for each in changed]
+    Returns the collections whose state has changed, with the correlation IDs of the changes. Collections that another
+    transaction has locked are skipped.
+    """
+    cursor = await connection.execute(
+        "SELECT id, published, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",
+        (list(collection_ids),),
+    )
+    before = {row[0]: row[1:] for row in await cursor.fetchall()}
+    rows = await fetch_records(connection, f"{COLLECTIONS} WHERE c.id = ANY (%s)", (list(before),))
+    now = [collection_of(row) for row in rows]
+    changed = [each for each in now if published_state(each.public()) != before[each.id][0]]
+    await connection.cursor().executemany(
+        "UPDATE collections SET published = %s WHERE id = %s",
+        [(Json(published_state(each.public())), each.id) for each in changed],
+    )
+    return [(each, before[each.id][1]) for each in changed]

@@ -1,6 +1,6 @@
 """Reads, adds and changes files, and selects the files for a search."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from libs.blobs import ReceivedFile, release
@@ -13,6 +13,8 @@ from libs.quotas import CompanyAmounts
 from services.ingestion.domain.engines import FileSelection
 from services.ingestion.domain.files import FileFilter, StoredFile
 
+FILES: Final = "files"
+FILE_BYTES: Final = "file_bytes"
 _COLUMNS: Final = """
     f.id, f.company_id, f.blob_id, f.name, f.content_type, f.size, f.sha256, f.status, f.tags, f.created_at,
     f.updated_at, ARRAY(SELECT cf.collection_id FROM collection_files cf WHERE cf.file_id = f.id
@@ -24,11 +26,6 @@ LIVE_FILES: Final = f"SELECT {_COLUMNS} {_LIVE}"
 
 def file_of(row: dict[str, Any]) -> StoredFile:
     return StoredFile(**{**row, "tags": tuple(row["tags"]), "collection_ids": tuple(row["collection_ids"])})
-
-
-def storable(ids: Iterable[str]) -> list[str]:
-    """Returns the IDs without duplicates, and without IDs that contain NUL, which PostgreSQL rejects."""
-    return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
 # Counts a collection's files without reading them, because deleting a file also removes it from its collections.
@@ -55,8 +52,6 @@ class PostgresFileReader:
         self._database = database
 
     async def get(self, company_id: str, file_id: str) -> StoredFile | None:
-        if "\x00" in file_id:
-            return None
         rows = await self._database.records(f"{LIVE_FILES} AND f.id = %(id)s", {"company": company_id, "id": file_id})
         return file_of(rows[0]) if rows else None
 
@@ -65,8 +60,6 @@ class PostgresFileReader:
     ) -> Page[StoredFile]:
         """Returns a page of files, newest first by default."""
         given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
-        if any("\x00" in value for value in given.values()):
-            return Page([], 0)
         if "name" in given:
             given["name"] = _containing(given["name"])
         beyond = ">" if which.oldest_first else "<"
@@ -92,9 +85,37 @@ class PostgresFileWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
+    async def add(
+        self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile], amounts: CompanyAmounts
+    ) -> list[StoredFile]:
+        """Adds files by their new IDs. Raises ``QuotaExceeded``."""
+        wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
+        await amounts.check(self._connection, company_id, wanted)
+        for file_id, file in files.items():
+            await self._connection.execute(
+                "INSERT INTO texts (blob_id, content_type, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                (file.blob_id, file.content_type, company_id),
+            )
+            await self._connection.execute(
+                """INSERT INTO files (id, company_id, blob_id, name, content_type, size, sha256, created_by)
+                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
+                (
+                    file_id, company_id, file.blob_id, file.name, file.content_type, file.size, file.sha256, user_id,
+                ),
+            )  # fmt: skip
+        return await self.get(company_id, list(files))
+
+    async def get(self, company_id: str, file_ids: Sequence[str]) -> list[StoredFile]:
+        rows = await fetch_records(
+            self._connection,
+            f"{LIVE_FILES} AND f.id = ANY (%(ids)s) ORDER BY array_position(%(ids)s, f.id)",
+            {"company": company_id, "ids": list(file_ids)},
+        )
+        return [file_of(row) for row in rows]
+
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Locks the files until the end of the transaction. Returns the files that exist, by ID."""
-        parameters = {"company": company_id, "ids": storable(file_ids)}
+        parameters = {"company": company_id, "ids": list(file_ids)}
         # Read in a second statement: after waiting for the lock, the first one would miss recently added collections.
         await self._connection.execute(
             """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
@@ -174,9 +195,7 @@ class PostgresSearchableFiles:
         self._database = database
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
-        wanted = {name: value for name in _SEARCH_CONDITIONS if (value := getattr(filters, name))}
-        # PostgreSQL rejects NUL, so no stored value contains it.
-        given = {name: [each for each in value if "\0" not in each] for name, value in wanted.items()}
+        given = {name: value for name in _SEARCH_CONDITIONS if (value := getattr(filters, name))}
         parameters = {"index": index_id, "company": company_id, **given}
         if not given:
             # There are few inactive files, so excluding them is cheaper than listing the active ones.
@@ -197,41 +216,3 @@ class PostgresSearchableFiles:
     async def _ids(self, query: str, parameters: Mapping[str, Any]) -> frozenset[str]:
         found = await self._database.execute(query, parameters)
         return frozenset(row[0] for row in found)
-
-
-FILES: Final = "files"
-FILE_BYTES: Final = "file_bytes"
-
-
-class PostgresNewFiles:
-    """Adds files in the caller's transaction."""
-
-    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
-        self._connection = transaction.connection
-        self._amounts = amounts
-
-    async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """Adds files by their new IDs. Raises ``QuotaExceeded``."""
-        wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
-        await self._amounts.check(self._connection, company_id, wanted)
-        for file_id, file in files.items():
-            await self._connection.execute(
-                "INSERT INTO texts (blob_id, content_type, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                (file.blob_id, file.content_type, company_id),
-            )
-            await self._connection.execute(
-                """INSERT INTO files (id, company_id, blob_id, name, content_type, size, sha256, created_by)
-                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
-                (
-                    file_id, company_id, file.blob_id, file.name, file.content_type, file.size, file.sha256, user_id,
-                ),
-            )  # fmt: skip
-        return await self.get(company_id, list(files))
-
-    async def get(self, company_id: str, file_ids: Sequence[str]) -> list[StoredFile]:
-        rows = await fetch_records(
-            self._connection,
-            f"{LIVE_FILES} AND f.id = ANY (%(ids)s) ORDER BY array_position(%(ids)s, f.id)",
-            {"company": company_id, "ids": list(file_ids)},
-        )
-        return [file_of(row) for row in rows]

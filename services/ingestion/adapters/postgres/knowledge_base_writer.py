@@ -10,7 +10,6 @@ from libs.contracts.resources.knowledge_bases import KnowledgeBaseStatus
 from libs.eventing import Transaction
 from libs.persistence import Connection, fetch_value
 from services.ingestion.adapters import metrics
-from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.adapters.postgres.knowledge_bases import find, settings_json, view_of
 from services.ingestion.adapters.postgres.run_events import publish_failure
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseView, StoredKnowledgeBase
@@ -31,12 +30,12 @@ class PostgresKnowledgeBaseWriter:
     ) -> tuple[list[str], list[str]]:
         """Returns the given collections and files that don't exist in the company."""
         collections = await self._connection.execute(
-            "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
+            "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, list(collection_ids))
         )
         there = {row[0] for row in await collections.fetchall()}
         files = await self._connection.execute(
             "SELECT id FROM files WHERE company_id = %s AND id = ANY (%s) AND deleted_at IS NULL",
-            (company_id, storable(file_ids)),
+            (company_id, list(file_ids)),
         )
         stored = {row[0] for row in await files.fetchall()}
         return [i for i in collection_ids if i not in there], [i for i in file_ids if i not in stored]
@@ -72,8 +71,10 @@ class PostgresKnowledgeBaseWriter:
             ),
         )  # fmt: skip
 
-    async def set_status(self, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
-        await set_status(self._connection, knowledge_base_id, status)
+    async def set_running(self, knowledge_base: StoredKnowledgeBase) -> None:
+        """Sets the status, unless the first ingestion hasn't started yet."""
+        if knowledge_base.status != "pending":
+            await set_status(self._connection, knowledge_base.id, "running")
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
         """Starts an ingestion run with the locked knowledge base's settings.
@@ -98,12 +99,7 @@ class PostgresKnowledgeBaseWriter:
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
         """Starts or restarts a run that replaces a lost index. Returns None if the index is no longer in use."""
-        given_up = await self._connection.execute(
-            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
-               WHERE id = %s AND knowledge_base_id = %s AND state IN ('building', 'live')""",
-            (index_id, knowledge_base.id),
-        )
-        if given_up.rowcount == 0:
+        if not await self._drop_indexes(knowledge_base.id, "id = %s AND state IN ('building', 'live')", index_id):
             return None
         metrics.LOST_INDEXES.inc()
         fresh = await self._target_index(knowledge_base, run.index_id)
@@ -120,10 +116,7 @@ class PostgresKnowledgeBaseWriter:
         await self._connection.execute(
             "UPDATE knowledge_bases SET deleting_at = now(), index_id = NULL WHERE id = %s", (knowledge_base_id,)
         )
-        await self._connection.execute(
-            "UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now() WHERE knowledge_base_id = %s",
-            (knowledge_base_id,),
-        )
+        await self._drop_indexes(knowledge_base_id)
         await self._connection.execute(
             "DELETE FROM knowledge_base_views WHERE knowledge_base_id = %s", (knowledge_base_id,)
         )
@@ -141,11 +134,7 @@ class PostgresKnowledgeBaseWriter:
                WHERE knowledge_base_id = %s AND settings_hash = %s AND state IN ('building', 'live')""",
             (knowledge_base.id, wanted),
         )
-        await self._connection.execute(
-            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
-               WHERE knowledge_base_id = %s AND state = 'building' AND id IS DISTINCT FROM %s""",
-            (knowledge_base.id, found),
-        )
+        await self._drop_indexes(knowledge_base.id, "state = 'building' AND id IS DISTINCT FROM %s", found)
         if found:
             return found
         await self._connection.execute(
@@ -157,6 +146,14 @@ class PostgresKnowledgeBaseWriter:
             ),
         )  # fmt: skip
         return new_id
+
+    async def _drop_indexes(self, knowledge_base_id: str, condition: str = "true", *values: str | None) -> int:
+        dropped = await self._connection.execute(
+            f"""UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
+                WHERE knowledge_base_id = %s AND {condition}""".encode(),
+            (knowledge_base_id, *values),
+        )
+        return dropped.rowcount
 
     async def _supersede(self, knowledge_base_id: str, reason: str) -> None:
         ended = await self._connection.execute(

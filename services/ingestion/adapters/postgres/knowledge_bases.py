@@ -8,7 +8,6 @@ from typing import Any, Final, Literal
 from libs.contracts.pages import Page
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy, DatasourceError
 from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
-from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
     KnowledgeBaseView,
@@ -126,8 +125,6 @@ class PostgresKnowledgeBaseReader:
 
         ``after`` is the ID of the last knowledge base before the page.
         """
-        if after is not None and "\x00" in after:
-            return Page([], 0)
         source = f"{_LIVE} AND company_id = %(company)s"
         if after is not None:
             source += f""" AND (created_at, id) {">" if oldest_first else "<"} (
@@ -199,6 +196,6 @@ class PostgresKnowledgeBaseReader:
 async def find(
     connection: Connection, company_id: str, knowledge_base_id: str, lock: Literal["", "FOR UPDATE"] = ""
 ) -> StoredKnowledgeBase | None:
-    statement = f"{LIVE} AND company_id = %s AND id = ANY (%s) {lock}"
-    rows = await fetch_records(connection, statement, (company_id, storable([knowledge_base_id])))
+    statement = f"{LIVE} AND company_id = %s AND id = %s {lock}"
+    rows = await fetch_records(connection, statement, (company_id, knowledge_base_id))
     return knowledge_base_of(rows[0]) if rows else None

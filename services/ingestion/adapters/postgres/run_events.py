@@ -6,7 +6,6 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.resources.knowledge_bases import IngestionCompleted, IngestionFailed, Phase
 from libs.eventing import Transaction
 from libs.persistence import Connection
-from services.ingestion.adapters.postgres.work_items import message_context_of
 from services.ingestion.domain.knowledge_bases import Progress
 from services.ingestion.domain.runs import RunRef
 
@@ -36,7 +35,7 @@ def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) ->
         knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, datasource_count=progress.ingested,
         chunk_count=progress.processed_chunks,
     )  # fmt: skip
-    transaction.emit(completed, subject=run.knowledge_base_id, context=message_context_of(run))
+    transaction.emit(completed, subject=run.knowledge_base_id, context=run.context)
 
 
 async def publish_failure(
@@ -54,4 +53,4 @@ def _publish_failure(
         knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, datasource_count=progress.ingested,
         failed_count=progress.failed, error=error,
     )  # fmt: skip
-    transaction.emit(failed, subject=run.knowledge_base_id, context=message_context_of(run), cause=cause)
+    transaction.emit(failed, subject=run.knowledge_base_id, context=run.context, cause=cause)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 from libs.contracts.errors import ErrorKind
 from libs.contracts.resources.knowledge_bases import IngestionProgress, KnowledgeBaseStatus
 from libs.eventing import Outbox
@@ -12,10 +14,10 @@ from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.adapters.postgres.knowledge_base_writer import set_status
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.adapters.postgres.run_events import count_items, publish_ending, publish_failure
-from services.ingestion.adapters.postgres.work_items import message_context_of
 from services.ingestion.domain.knowledge_bases import Progress
-from services.ingestion.domain.runs import ClaimedRun, RunKey, RunOutcome, RunRef, Token
+from services.ingestion.domain.runs import ClaimedRun, RunKey, RunRef, Token
 
+_log: Final = structlog.get_logger(__name__)
 _CLAIM: Final = """
     UPDATE ingestion_runs r
     SET token = %(token)s, lease_until = now() + %(seconds)s * interval '1 second', holder = %(holder)s,
@@ -148,7 +150,7 @@ class PostgresRuns:
 
         ``token`` is the claim to check, if any. ``cause`` describes the error, as returned by ``cause_of``.
         """
-        async with self._outbox.transaction(message_context_of(run)) as transaction:
+        async with self._outbox.transaction(run.context) as transaction:
             if await _locked_base(transaction.connection, run) is None:
                 return False
             failed = await transaction.connection.execute(
@@ -181,35 +183,42 @@ class PostgresRuns:
             )
             return True
 
-    async def end(self, run: ClaimedRun) -> RunOutcome | None:
-        """Ends a finishing run and emits its outcome.
+    async def end(self, run: ClaimedRun) -> None:
+        """Ends a finishing run and emits its outcome, unless another worker has claimed the run or there's more to do.
 
-        Searches switch to the run's index, unless the run couldn't ingest files that are searchable now. Returns None
-        if the run is no longer finishing or another worker has claimed it.
+        Searches switch to the run's index, unless the run couldn't ingest files that are searchable now.
         """
         ref = run.run
-        async with self._outbox.transaction(message_context_of(ref)) as transaction:
+        async with self._outbox.transaction(ref.context) as transaction:
             connection = transaction.connection
             base = await _locked_base(connection, ref)
             if base is None or await _locked(connection, run, "finishing") is None:
-                return None
+                return
             if await _unfinished(connection, ref.index_id):
                 await _release(connection, run, "running")
-                return None
+                return
             progress = await count_items(connection, ref.index_id)
-            completed = progress.failed == 0
             worse = await fetch_value(connection, _WORSE, {"kb": ref.knowledge_base_id, "index": ref.index_id})
             switched = not worse and await self._switch(connection, ref)
-            status: KnowledgeBaseStatus = "completed" if completed else "failed"
+            status: KnowledgeBaseStatus = "failed" if progress.failed else "completed"
             await set_status(connection, ref.knowledge_base_id, status)
             await _release(connection, run, status)
             publish_ending(transaction, ref, progress)
         metrics.RUNS.labels(status).inc()
-        return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
+        _log.info(
+            "ingestion.ended",
+            run_id=ref.id,
+            knowledge_base_id=ref.knowledge_base_id,
+            completed=status == "completed",
+            switched=switched,
+            ingested=progress.ingested,
+            failed=progress.failed,
+            chunks=progress.processed_chunks,
+        )
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
         """Emits the run's progress at most once a second. Returns None if nothing was emitted."""
-        async with self._outbox.transaction(message_context_of(run)) as transaction:
+        async with self._outbox.transaction(run.context) as transaction:
             state = await fetch_value(
                 transaction.connection,
                 """UPDATE ingestion_runs SET told_at = now()

@@ -1,11 +1,11 @@
 """Stores the states of parsed texts in PostgreSQL."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from libs.persistence import Database
 from services.ingestion.adapters.postgres.holders import no_holder
-from services.ingestion.domain.files import TextFailure, TextKey, TextState
+from services.ingestion.domain.files import TextKey, TextState
 from services.ingestion.domain.parsing import Unparsable
 
 _KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, content_type)"
@@ -21,12 +21,11 @@ class PostgresTexts:
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
         """Returns the states of those texts that are known."""
         rows = await self._database.execute(
-            f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
-                       t.error_code, t.error_message, t.retryable
+            f"""SELECT t.blob_id, t.content_type, t.state, CASE t.state WHEN 'failed' THEN t.error_message END
                 FROM texts t JOIN {_KEYS} USING (blob_id, content_type)""",
             _columns(texts),
         )
-        return {TextKey(row[0], row[1]): _state(row) for row in rows}
+        return {TextKey(row[0], row[1]): TextState(row[2], row[3]) for row in rows}
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
         """Claims texts that are neither parsed nor leased.
@@ -58,20 +57,20 @@ class PostgresTexts:
             {**_columns(texts), "seconds": seconds},
         )
 
-    async def parsed(self, characters: Mapping[TextKey, int]) -> None:
-        """Marks stored texts as parsed, and records their lengths in characters."""
+    async def parsed(self, texts: Collection[TextKey]) -> None:
+        """Marks stored texts as parsed."""
         async with self._database.transaction() as connection:
             await connection.cursor().executemany(
-                """UPDATE texts SET state = 'parsed', characters = %s, error_code = NULL, error_message = NULL,
+                """UPDATE texts SET state = 'parsed', error_code = NULL, error_message = NULL,
                        retryable = false, lease_until = NULL, changed_at = clock_timestamp()
                    WHERE blob_id = %s AND content_type = %s""",
-                [(characters[key], key.blob_id, key.content_type) for key in sorted(characters, key=_order)],
+                sorted(map(_order, texts)),
             )
 
     async def failed(self, failures: Mapping[TextKey, Unparsable]) -> None:
         async with self._database.transaction() as connection:
             await connection.cursor().executemany(
-                """UPDATE texts SET state = 'failed', characters = NULL, error_code = %s, error_message = %s,
+                """UPDATE texts SET state = 'failed', error_code = %s, error_message = %s,
                        retryable = %s, lease_until = NULL, changed_at = clock_timestamp()
                    WHERE blob_id = %s AND content_type = %s AND state <> 'parsed'""",
                 [
@@ -98,8 +97,3 @@ def _order(key: TextKey) -> tuple[str, str]:
 
 def _columns(texts: Sequence[TextKey]) -> dict[str, Any]:
     return {"blobs": [key.blob_id for key in texts], "types": [key.content_type for key in texts]}
-
-
-def _state(row: Sequence[Any]) -> TextState:
-    failure = TextFailure(row[5], row[6], row[7]) if row[2] == "failed" else None
-    return TextState(row[2], row[3], row[4], failure)

@@ -6,15 +6,14 @@ from typing import Any, Final
 from psycopg.rows import TupleRow
 from psycopg.types.json import Json
 
-from libs.contracts.messages import MessageContext
-from libs.contracts.resources.knowledge_bases import DatasourceFailed
+from libs.contracts.resources.knowledge_bases import DatasourceError, DatasourceFailed
 from libs.eventing import Outbox
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.domain.files import TextKey
-from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
+from services.ingestion.domain.runs import ClaimedItem, ItemKey, RunRef, Token
 
 MOST_ATTEMPTS: Final = 5
 _LONGEST_FAILING: Final = "15 minutes"
@@ -151,13 +150,12 @@ class PostgresWorkItems:
             )
         metrics.ITEMS.labels("removed").inc(gone.rowcount)
 
-    async def failed(self, failures: Sequence[ItemFailure]) -> None:
+    async def failed(self, failures: Sequence[tuple[ClaimedItem, DatasourceError]]) -> None:
         """Marks items as failed, and emits an event for each."""
         codes: list[str] = []
         async with self._outbox.transaction() as transaction:
             # Lock in key order, as in every change of several items.
-            for failure in sorted(failures, key=lambda each: (each.item.key.index_id, each.item.key.file_id)):
-                item, error = failure.item, failure.error
+            for item, error in sorted(failures, key=lambda each: (each[0].key.index_id, each[0].key.file_id)):
                 changed = await transaction.connection.execute(
                     """UPDATE ingestion_items SET state = 'failed', phase = '', chunks = 0, error = %s, token = NULL,
                            lease_until = NULL, failing_since = NULL, changed_at = now()
@@ -170,8 +168,8 @@ class PostgresWorkItems:
                         knowledge_base_id=item.run.knowledge_base_id, ingestion_id=item.run.id,
                         file_id=item.key.file_id, file_name=item.name, error=error,
                     )  # fmt: skip
-                    transaction.emit(event, subject=item.run.knowledge_base_id, context=message_context_of(item.run))
-            for token in {failure.item.token for failure in failures}:
+                    transaction.emit(event, subject=item.run.knowledge_base_id, context=item.run.context)
+            for token in {item.token for item, _ in failures}:
                 await transaction.connection.execute(_RELEASE, (token,))
         for code in codes:
             metrics.ITEMS.labels("failed").inc()
@@ -190,10 +188,6 @@ class PostgresWorkItems:
             {**_columns(keys), "token": token, "seconds": seconds, "back": 0 if counts else 1},
         )
         metrics.ITEMS.labels("put_off").inc(len(keys))
-
-
-def message_context_of(run: RunRef) -> MessageContext:
-    return MessageContext(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
 
 
 def _columns(keys: Sequence[ItemKey], chunks: Sequence[int] = ()) -> dict[str, Any]:

@@ -21,7 +21,6 @@ TEXTS = (
             CONSTRAINT ck_texts_state CHECK (state IN ('pending', 'running', 'parsed', 'failed')),
         lease_until timestamptz,
         attempts integer NOT NULL DEFAULT 0,
-        characters bigint,
         error_code text,
         error_message text,
         retryable boolean NOT NULL DEFAULT false,

@@ -65,8 +65,6 @@ class PostgresAgentReader:
         return page.map(_version_of)
 
     async def version(self, agent_id: str, version_number: str) -> StoredVersion | None:
-        if "\x00" in version_number:
-            return None
         rows = await self._database.records(
             f"SELECT {_VERSION_COLUMNS} FROM agent_versions WHERE agent_id = %s AND version_number = %s",
             (agent_id, version_number),
@@ -74,8 +72,6 @@ class PostgresAgentReader:
         return _version_of(rows[0]) if rows else None
 
     async def _one(self, query: str, value: str) -> StoredAgent | None:
-        if "\x00" in value:  # PostgreSQL rejects NUL, so no stored value contains it
-            return None
         rows = await self._database.records(query, (value,))
         return _agent_of(rows[0]) if rows else None
 
@@ -98,8 +94,6 @@ class PostgresAgentWriter:
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
         """Locks the agent until the end of the transaction. Returns None if the agent doesn't exist."""
-        if "\x00" in agent_id:
-            return None
         await self._agents.lock("id = %(id)s", {"id": agent_id})
         rows = await fetch_records(self._connection, f"{_LIVE_AGENTS} AND a.id = %s", (agent_id,))
         return _agent_of(rows[0]) if rows else None

@@ -9,7 +9,7 @@ from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.registry.adapters.postgres.versioned import lock_company, require_room
-from services.registry.domain.secret import StoredSecret
+from services.registry.domain.secret import MOST_SECRETS, StoredSecret
 
 _COLUMNS: Final = "id, name, created_at, updated_at"
 _LIVE: Final = "FROM secrets WHERE company_id = %(company)s AND deleted_at IS NULL"
@@ -35,8 +35,6 @@ class PostgresSecretReader:
         self._database = database
 
     async def get(self, company_id: str, name: str) -> StoredSecret | None:
-        if "\x00" in name:  # PostgreSQL rejects NUL, so no stored value contains it
-            return None
         given = {"company": company_id, "name": name}
         rows = await self._database.records(f"SELECT {_COLUMNS} {_LIVE} AND name = %(name)s", given)
         return StoredSecret(**rows[0]) if rows else None
@@ -71,24 +69,20 @@ class PostgresSecretWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
-    async def put(
-        self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
-    ) -> StoredSecret:
+    async def put(self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime) -> StoredSecret:
         """Stores a new secret, or replaces the value of the secret with this name.
 
-        Raises ``Conflict`` if the company already has ``most`` secrets.
+        Raises ``Conflict`` if the company already has the maximum number of secrets.
         """
         await lock_company(self._connection, "secrets", company_id)
         replaced = await fetch_records(self._connection, _REPLACE, (ciphertext, now, company_id, name))
         if replaced:
             return StoredSecret(**replaced[0])
         (row,) = await fetch_records(self._connection, _ADD, (secret_id, company_id, name, ciphertext, now, now))
-        await require_room(self._connection, "secrets", company_id, most)
+        await require_room(self._connection, "secrets", company_id, MOST_SECRETS)
         return StoredSecret(**row)
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
         """Deletes a secret. Returns None if the secret doesn't exist."""
-        if "\x00" in name:
-            return None
         rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))
         return StoredSecret(**rows[0]) if rows else None

@@ -13,7 +13,7 @@ from libs.contracts.resources.toolsets import ConnectedTool
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.registry.adapters.postgres.versioned import Versioned, lock_company, require_room
-from services.registry.domain.toolset import StoredToolset
+from services.registry.domain.toolset import MOST_TOOLSETS, StoredToolset
 
 _HEAD: Final = "t.id, t.company_id, t.name, t.type, v.version, t.created_at, t.updated_at, t.refreshed_at, t.warnings"
 _LIVE: Final = """
@@ -39,20 +39,13 @@ class PostgresToolsetReader:
         self._database = database
 
     async def get(self, company_id: str, name: str) -> StoredToolset | None:
-        if "\x00" in name:  # PostgreSQL rejects NUL, so no stored value contains it
-            return None
         rows = await self._database.records(f"{_CURRENT} AND t.name = %(name)s", {"company": company_id, "name": name})
         return _toolset_of(rows[0]) if rows else None
 
     async def versions(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[StoredToolset]:
         """Returns the wanted toolsets that exist. A version of None stands for the current version."""
-        named = [(name, version) for name, version in wanted if "\x00" not in name]
-        if not named:
-            return []
-        names, versions = zip(*named, strict=True)
-        rows = await self._database.records(
-            _VERSIONS, {"company": company_id, "names": list(names), "versions": list(versions)}
-        )
+        names, versions = [name for name, _ in wanted], [version for _, version in wanted]
+        rows = await self._database.records(_VERSIONS, {"company": company_id, "names": names, "versions": versions})
         return [_toolset_of(row) for row in rows]
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredToolset]:
@@ -91,18 +84,16 @@ class PostgresToolsetWriter:
         self._connection = transaction.connection
         self._toolsets = Versioned(self._connection, "toolsets", "toolset_versions", "toolset_id", "version")
 
-    async def add(self, toolset: StoredToolset, created_by: str, *, most: int) -> None:
-        """Stores a toolset. Raises ``Conflict`` if its name is taken or the company has ``most`` toolsets."""
+    async def add(self, toolset: StoredToolset, created_by: str) -> None:
+        """Stores a toolset. Raises ``Conflict`` if its name is taken or the company has too many toolsets."""
         await lock_company(self._connection, "toolsets", toolset.company_id)
         origin = {each: getattr(toolset, each) for each in ("id", "company_id", "name", "type", "created_at")}
         if not await self._toolsets.add({**origin, **_head_of(toolset)}, _version_row(toolset, created_by)):
             raise Conflict(f"A toolset named {toolset.name!r} already exists.")
-        await require_room(self._connection, "toolsets", toolset.company_id, most)
+        await require_room(self._connection, "toolsets", toolset.company_id, MOST_TOOLSETS)
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:
         """Locks the toolset until the end of the transaction. Returns None if the toolset doesn't exist."""
-        if "\x00" in name:
-            return None
         given = {"company": company_id, "name": name}
         await self._toolsets.lock("company_id = %(company)s AND name = %(name)s AND deleted_at IS NULL", given)
         rows = await fetch_records(self._connection, f"{_CURRENT} AND t.name = %(name)s", given)

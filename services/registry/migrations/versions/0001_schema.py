@@ -44,7 +44,7 @@ AGENTS = (
     """
     CREATE FUNCTION refuse_change_of_version() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
-            RAISE EXCEPTION 'a version of an agent never changes' USING ERRCODE = 'restrict_violation';
+            RAISE EXCEPTION 'a version never changes' USING ERRCODE = 'restrict_violation';
         END $$
     """,
     """
@@ -89,15 +89,9 @@ TOOLSETS = (
     WHERE superseded_at IS NOT NULL
     """,
     """
-    CREATE FUNCTION refuse_change_of_toolset_version() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN
-            RAISE EXCEPTION 'a version of a toolset never changes' USING ERRCODE = 'restrict_violation';
-        END $$
-    """,
-    """
     CREATE TRIGGER toolset_versions_immutable
     BEFORE UPDATE OF id, toolset_id, version, config, tools, tool_names, created_by, created_at ON toolset_versions
-    FOR EACH ROW EXECUTE FUNCTION refuse_change_of_toolset_version()
+    FOR EACH ROW EXECUTE FUNCTION refuse_change_of_version()
     """,
 )
 SECRETS = (

@@ -8,7 +8,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.engines import Engine, Hit, IndexedChunk, IndexMissing, Mode
 from services.ingestion.domain.ranking import search
-from tests.integration.ingestion.chunks import CITY, DIMENSIONS, MOUNTAIN, SEA, chunk, query
+from tests.integration.ingestion.chunks import CITY, DIMENSIONS, MOUNTAIN, SEA, chunk, chunk_ids, query
 
 MODES: tuple[Mode, ...] = ("semantic", "keyword", "hybrid")
 
@@ -125,15 +125,15 @@ async def test_looks_only_at_the_selected_files(engine: Engine, index_id: str, m
 async def test_a_hit_says_where_its_passage_is(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
     [hit] = await search(engine, index_id, query("hut", mode="keyword"))
-    assert (hit.file_id, hit.text, hit.page, hit.row) == ("hikes", HUT.text, 2, None)
-    assert (hit.start, hit.end) == (HUT.start, HUT.end)
+    assert (hit.file_id, hit.text, hit.page, hit.row) == ("hikes", HUT.chunk.text, 2, None)
+    assert (hit.start, hit.end) == (HUT.chunk.start, HUT.chunk.end)
 
 
 async def test_writing_again_changes_nothing(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
     await filled(engine, index_id, [*ALL, ALL[0]])
     assert await engine.count(index_id) == len(ALL)
-    assert await engine.chunk_ids(index_id, "hikes") == ["summit", "hut"]
+    assert await chunk_ids(engine, index_id, "hikes", DIMENSIONS) == ["summit", "hut"]
 
 
 async def test_two_writers_of_the_same_passages_leave_one_of_each(engine: Engine, index_id: str) -> None:
@@ -160,7 +160,7 @@ async def test_deleted_files_are_gone(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
     await engine.delete_files(index_id, ["hikes", "unknown"])
     assert await engine.count(index_id) == 2
-    assert await engine.chunk_ids(index_id, "hikes") == []
+    assert await chunk_ids(engine, index_id, "hikes", DIMENSIONS) == []
     for mode in MODES:
         hits = await search(engine, index_id, query("summit leave", MOUNTAIN, mode=mode))
         assert set(ids(hits)) <= {"harbour", "tram"}

@@ -19,7 +19,7 @@ async def test_a_server_that_was_never_there_is_an_outage() -> None:
         engine.write("index", passages),
         search(engine, "index", query("ferry", SEA)),
         engine.count("index"),
-        engine.ping(),
+        engine.existing(["index"]),
     ):
         with pytest.raises(EngineUnavailable):
             await call

@@ -10,7 +10,7 @@ from libs.contracts.resources.knowledge_bases import DeleteKnowledgeBase, Update
 from libs.fairness import Capacity
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.files import TextKey, UnparsedText
-from services.ingestion.domain.runs import RunKey
+from services.ingestion.domain.runs import Claims, RunKey
 from services.ingestion.use_cases.advance_run import MOST_ATTEMPTS
 from services.ingestion.use_cases.document_loader import ParseAhead
 from services.ingestion.use_cases.index_care import DropIndexes
@@ -211,7 +211,7 @@ async def test_a_text_that_cannot_be_parsed_ahead_is_given_up(
         return await parse(path, name, *content, **options)
 
     monkeypatch.setattr(worker.reader, "parse", parsing)
-    ahead = ParseAhead(worker.work_queue, worker.loading, list, 2)
+    ahead = ParseAhead(worker.work_queue, worker.loading, Claims(), 2)
     for _ in range(10):
         await ahead()
         await ingestion.rows("UPDATE texts SET lease_until = now() - interval '1 second'")

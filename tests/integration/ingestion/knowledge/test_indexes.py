@@ -4,6 +4,7 @@ import pytest
 
 from libs.contracts.resources.files import DeleteFile
 from libs.contracts.resources.knowledge_bases import DeleteKnowledgeBase, UpdateKnowledgeBase
+from tests.integration.ingestion.chunks import chunk_ids
 from tests.integration.ingestion.conftest import Ingestion
 from tests.integration.ingestion.inline_ingestion import InlineWorker
 from tests.integration.ingestion.workers import KnowledgeBases, documents
@@ -32,8 +33,8 @@ async def test_a_file_deleted_while_it_is_written_leaves_nothing(
     index_id = await bases.index_id(knowledge_base_id)
     assert index_id is not None
     assert (after["status"], [each["id"] for each in after["datasources"]]) == ("completed", [kept])
-    assert await bases.engine.chunk_ids(index_id, deleted) == []
-    assert await bases.engine.chunk_ids(index_id, kept) != []
+    assert await chunk_ids(bases.engine, index_id, deleted) == []
+    assert await chunk_ids(bases.engine, index_id, kept) != []
     assert await ingestion.rows("SELECT file_id FROM ingestion_items WHERE file_id = %s", deleted) == []
 
 
@@ -126,7 +127,7 @@ async def test_an_index_that_was_replaced_stays_for_a_while_for_searches_under_w
     await patient.drain()
 
     assert await bases.index_id(knowledge_base_id) != old
-    assert await bases.engine.chunk_ids(old, file_id) != []
+    assert await chunk_ids(bases.engine, old, file_id) != []
     await ingestion.rows("UPDATE knowledge_base_indexes SET drop_after = now() WHERE id = %s", old)
     await until(lambda: bases.is_missing(old), "the old index is dropped")
 
@@ -148,12 +149,12 @@ async def test_a_file_deleted_while_a_new_index_is_built_leaves_both(
     await ingestion.run_command(DeleteFile(file_id=deleted))
     await worker.step()
 
-    assert await bases.engine.chunk_ids(old, deleted) == []
+    assert await chunk_ids(bases.engine, old, deleted) == []
     await worker.drain()
     new = await bases.index_id(knowledge_base_id)
     assert new is not None
-    assert await bases.engine.chunk_ids(new, deleted) == []
-    assert await bases.engine.chunk_ids(new, kept) != []
+    assert await chunk_ids(bases.engine, new, deleted) == []
+    assert await chunk_ids(bases.engine, new, kept) != []
 
 
 async def test_a_worse_index_is_not_switched_to(

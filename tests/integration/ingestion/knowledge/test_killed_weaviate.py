@@ -17,6 +17,7 @@ from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.use_cases.index_care import DropIndexes, InspectIndexes, LostIndexes
+from tests.integration.ingestion.chunks import chunk_ids
 from tests.integration.ingestion.conftest import Ingestion
 from tests.integration.ingestion.knowledge.killable import Killable, weaviate_of
 from tests.integration.ingestion.workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
@@ -71,7 +72,7 @@ async def test_weaviate_killed_in_the_middle(
     killed, whole = await bases.index_id(knowledge_base_id), await bases.index_id(undisturbed)
     assert killed is not None
     assert whole is not None
-    chunks = [[await engine.chunk_ids(index, file_id) for file_id in files] for index in (killed, whole)]
+    chunks = [[await chunk_ids(engine, index, file_id) for file_id in files] for index in (killed, whole)]
     counts = [await engine.count(killed), await engine.count(whole)]
     assert chunks[0] == chunks[1]
     assert counts == [sum(map(len, chunks[1]))] * 2
@@ -113,7 +114,7 @@ async def test_weaviate_that_comes_back_empty_is_filled_anew(
     async def chunks() -> list[list[str]]:
         index_id = await bases.index_id(knowledge_base_id)
         assert index_id is not None
-        return [await engine.chunk_ids(index_id, file_id) for file_id in files]
+        return [await chunk_ids(engine, index_id, file_id) for file_id in files]
 
     async def search() -> httpx.Response:
         body = {"query": "word0x1 word1x1"}

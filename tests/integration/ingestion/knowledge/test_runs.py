@@ -14,6 +14,7 @@ from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ItemKey, RunKey
+from tests.integration.ingestion.chunks import chunk_ids
 from tests.integration.ingestion.conftest import Ingestion
 from tests.integration.ingestion.inline_ingestion import InlineWorker
 from tests.integration.ingestion.workers import KnowledgeBases, documents
@@ -111,7 +112,7 @@ async def test_ingesting_takes_up_what_is_new_or_failed_and_drops_what_was_taken
     assert {each["id"] for each in after["ingested_datasources"]} == {kept, failing, new}
     index_id = await bases.index_id(knowledge_base_id)
     assert index_id is not None
-    assert await bases.engine.chunk_ids(index_id, leaving) == []
+    assert await chunk_ids(bases.engine, index_id, leaving) == []
 
 
 async def test_the_same_bytes_are_parsed_once_for_all_knowledge_bases(

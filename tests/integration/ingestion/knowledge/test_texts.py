@@ -1,7 +1,7 @@
 """Each file is parsed once, by one worker at a time; an unreadable file is not parsed again and again."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -83,8 +83,8 @@ async def test_a_text_that_could_not_be_noted_is_made_again(
 ) -> None:
     knowledge_base_id = await bases.create(await bases.upload(documents(1)))
 
-    async def lost(_: PostgresTexts, characters: Mapping[TextKey, int]) -> None:
-        raise StoreUnavailable(f"the connection was lost with {len(characters)} texts")
+    async def lost(_: PostgresTexts, texts: Collection[TextKey]) -> None:
+        raise StoreUnavailable(f"the connection was lost with {len(texts)} texts")
 
     with monkeypatch.context() as patch:
         patch.setattr(PostgresTexts, "parsed", lost)

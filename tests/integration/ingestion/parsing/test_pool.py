@@ -14,20 +14,20 @@ from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.analysis import Analysis
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 from tests.support.corpus import write_corpus
-from tests.support.office_files import xlsx
 from tests.support.waiting import until
 
 TEXT = "The ferry leaves at seven.\n\n" * 200
 SHORT = ParsedDocument(TEXT)
 LONG = ParsedDocument(TEXT * 2000)
-SLOW_SETTINGS = ChunkingStrategy(strategy="markdown")
-SETTINGS = ChunkingStrategy(chunk_size=50, chunk_overlap=5)
+CHUNKING = ChunkingStrategy(chunk_size=50, chunk_overlap=5)
+# An index for which the processes only cut.
+SETTINGS = IndexSettings("weaviate", CHUNKING, "openai", "model", 64)
+SLOW_SETTINGS = IndexSettings("weaviate", ChunkingStrategy(strategy="markdown"), "openai", "model", 64)
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ async def test_one_step_gives_what_two_give(pool: ParsingPool, note: Path) -> No
 
 
 async def test_chunks_come_with_what_their_index_takes(pool: ParsingPool, note: Path) -> None:
-    index = IndexSettings("pgvector", SETTINGS, "wordllama", "", 64)
-    parsed, chunks = await pool.parse_and_chunk(note, "note.md", "", SETTINGS, "id/hash", index)
+    index = IndexSettings("pgvector", CHUNKING, "wordllama", "l2_supercat", 64)
+    parsed, chunks = await pool.parse_and_chunk(note, "note.md", "", index, "id/hash")
     assert chunks == await pool.chunk(parsed, SETTINGS, "id/hash")
     vectors, terms = StaticEmbedder(64).embed_here([chunk.text for chunk in chunks]), Analysis()
-    for again in (chunks, await pool.chunk(parsed, SETTINGS, "id/hash", index)):
+    for again in (chunks, await pool.chunk(parsed, index, "id/hash")):
         for chunk, vector in zip(again, vectors, strict=True):
             assert chunk.vector is not None
             assert chunk.terms is not None
@@ -129,10 +129,10 @@ async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: P
 
 async def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path: Path, note: Path) -> None:
     greedy = tmp_path / "greedy"
-    greedy.write_bytes(xlsx({"S": ((f"text {n} " * 10, n, n) for n in range(150_000))}))
-    pool = ParsingPool(1, memory_bytes=120 * 1024**2, limits=Limits(text_characters=10**9))
+    greedy.write_bytes(b"[" + b"[]," * 4_000_000 + b"[]]")
+    pool = ParsingPool(1, memory_bytes=120 * 1024**2)
     with pytest.raises(Unparsable) as caught:
-        await pool.parse(greedy, "greedy.xlsx", "")
+        await pool.parse(greedy, "greedy.json", "")
     assert caught.value.code == "memory"
     assert (await pool.parse(note, "note.txt", "")).text == TEXT
     await pool.close()

@@ -10,6 +10,7 @@ from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase
 from libs.persistence import Database
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.domain.documents import Chunk
 from services.ingestion.domain.engines import IndexedChunk
 from tests.integration.ingestion.conftest import Ingestion
 
@@ -46,7 +47,7 @@ async def knowledge_base(ingestion: Ingestion) -> AsyncIterator[dict[str, Any]]:
     engine, vectors = PgvectorEngine(database), await StaticEmbedder().embed(list(TEXTS.values()))
     await engine.create_index(index_id, 256)
     passages = [
-        IndexedChunk(new_id(), each["id"], 0, text, vector, 0, len(text))
+        IndexedChunk(each["id"], Chunk(new_id(), 0, text, 0, len(text)), vector)
         for each, text, vector in zip(files, TEXTS.values(), vectors, strict=True)
     ]
     await engine.write(index_id, passages)

@@ -116,7 +116,6 @@ async def test_without_filters_all_but_inactive_and_deleted_files_answer(files: 
         ({"file_ids": ["plain", "inactive", "elsewhere"]}, {"plain"}),
         ({"file_ids": ["plain", "tagged"], "tags": ["red"]}, {"tagged"}),
         ({"tags": ["green"]}, set()),
-        ({"tags": ["re\0d"]}, set()),
     ],
 )
 async def test_filters_select_active_files(

@@ -12,7 +12,6 @@ import xlsxwriter
 
 from libs.documents import CSV, JSON, DocumentEncrypted, DocumentUnreadable, read_tables
 from services.artifacts.adapters.tables.summary import summarize_file
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.parsing import Unparsable
 from tests.support.office_files import xls
@@ -29,7 +28,7 @@ def both(tmp_path: Path) -> Both:
         path = tmp_path / "file"
         path.write_bytes(content)
         [sheet] = summarize_file({"path": str(path), "content_type": kind})["sheets"]
-        document = read_file(path, "file", kind, Limits())
+        document = read_file(path, "file", kind)
         return sheet["headers"], sheet["rows"], document.text.splitlines()
 
     return read
@@ -70,7 +69,7 @@ def test_encrypted_workbooks_are_called_so(tmp_path: Path, protection: bytes) ->
     with pytest.raises(DocumentEncrypted):
         list(read_tables(path, XLS) or ())
     with pytest.raises(Unparsable) as refused:
-        read_file(path, "file", XLS, Limits())
+        read_file(path, "file", XLS)
     assert refused.value.code == "encrypted"
 
 
@@ -80,7 +79,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentUnreadable, match="binary"):
         list(read_tables(path, CSV) or ())
     with pytest.raises(Unparsable, match="binary"):
-        read_file(path, "file", CSV, Limits())
+        read_file(path, "file", CSV)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.parsing import extraction
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.preparing import prepare, prepared, wanted
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment
@@ -18,7 +17,7 @@ from tests.support.office_files import pdf, xlsx
 
 def parts_of(path: Path, name: str) -> int:
     done: list[None] = []
-    read_file(path, name, "", Limits(), lambda: done.append(None))
+    read_file(path, name, "", lambda: done.append(None))
     return len(done)
 
 
@@ -43,7 +42,7 @@ def test_scanned_pages_are_recognised_a_few_at_a_time(tmp_path: Path, monkeypatc
     monkeypatch.setattr(extraction, "recognised_pages", recognised)
     (tmp_path / "s").write_bytes(pdf([None] * 18))
     done: list[None] = []
-    document = read_file(tmp_path / "s", "s.pdf", "", Limits(), lambda: done.append(None))
+    document = read_file(tmp_path / "s", "s.pdf", "", lambda: done.append(None))
     assert groups == [[*range(1, 9)], [*range(9, 17)], [17, 18]]
     # Twice while the pages are looked at, and before each group.
     assert len(done) == 2 + 3

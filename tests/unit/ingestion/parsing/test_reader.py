@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import xlsxwriter
 
-from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing import tables
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.parsing import Unparsable
@@ -14,17 +14,17 @@ from tests.support.office_files import doc, docx, pdf, pdf_of_glyphs, protected,
 
 @pytest.fixture
 def read(tmp_path: Path):
-    def call(name: str, content: bytes, content_type: str = "", limits: Limits | None = None) -> ParsedDocument:
+    def call(name: str, content: bytes, content_type: str = "") -> ParsedDocument:
         path = tmp_path / "stored"
         path.write_bytes(content)
-        return read_file(path, name, content_type, limits or Limits())
+        return read_file(path, name, content_type)
 
     return call
 
 
-def refused(read, name: str, content: bytes, limits: Limits | None = None) -> str:
+def refused(read, name: str, content: bytes) -> str:
     with pytest.raises(Unparsable) as caught:
-        read(name, content, limits=limits)
+        read(name, content)
     assert caught.value.message
     return caught.value.code
 
@@ -246,12 +246,13 @@ def test_a_bomb_is_not_unpacked(read) -> None:
     assert refused(read, "a.docx", docx(["x"], bomb_bytes=60_000_000)) == "too_large"
 
 
-def test_too_much_text_or_too_many_rows(read) -> None:
-    limits = Limits(text_characters=100, rows=2)
-    assert refused(read, "a.txt", b"word " * 30, limits) == "too_large"
-    assert refused(read, "a.pdf", pdf(["a line of words\n" * 10]), limits) == "too_large"
-    assert refused(read, "a.csv", b"a,b\n1,2\n1,2\n1,2\n", limits) == "too_large"
-    assert refused(read, "a.xlsx", xlsx({"S": [("a", "b"), *[(1, 2)] * 3]}), limits) == "too_large"
+def test_too_much_text_or_too_many_rows(read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_CHARACTERS", 100)
+    monkeypatch.setattr(tables, "MOST_ROWS", 2)
+    assert refused(read, "a.txt", b"word " * 30) == "too_large"
+    assert refused(read, "a.pdf", pdf(["a line of words\n" * 10])) == "too_large"
+    assert refused(read, "a.csv", b"a,b\n1,2\n1,2\n1,2\n") == "too_large"
+    assert refused(read, "a.xlsx", xlsx({"S": [("a", "b"), *[(1, 2)] * 3]})) == "too_large"
 
 
 def test_words_that_a_line_of_a_pdf_divides_are_whole(read) -> None:

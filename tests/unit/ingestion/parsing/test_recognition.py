@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from services.ingestion.adapters.parsing import recognition
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.parsing import Unparsable
@@ -12,7 +11,7 @@ from tests.support import scans
 from tests.support.office_files import pdf
 
 Read = Callable[[str, bytes], ParsedDocument]
-needs_tesseract = pytest.mark.skipif(not recognition.tesseract_is_installed(), reason="tesseract is not installed here")
+needs_tesseract = pytest.mark.skipif(recognition._tesseract() is None, reason="tesseract is not installed here")
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def read(tmp_path: Path) -> Read:
     def call(name: str, content: bytes) -> ParsedDocument:
         path = tmp_path / "stored"
         path.write_bytes(content)
-        return read_file(path, name, "", Limits())
+        return read_file(path, name, "")
 
     return call
 

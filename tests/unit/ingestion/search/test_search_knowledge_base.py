@@ -13,6 +13,7 @@ import pytest
 
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy, SearchBody, SearchFilters
+from services.ingestion.domain.documents import Chunk
 from services.ingestion.domain.embedding import EmbeddingRefused, EmbeddingUnavailable, Vectors
 from services.ingestion.domain.engines import (
     EVERY_FILE,
@@ -43,16 +44,17 @@ class MemorySearching:
             if each.file_id in selection.without or (selection.only is not None and each.file_id not in selection.only):
                 continue
             cosine = None if query.vector is None else float(query.vector @ each.vector)
-            shared = len(words & set(each.text.lower().split()))
+            shared = len(words & set(each.chunk.text.lower().split()))
             if cosine or shared:
-                found.append(Candidate(key, each.position, cosine, None if query.mode == "semantic" else shared))
+                found.append(Candidate(key, each.chunk.index, cosine, None if query.mode == "semantic" else shared))
         return found
 
     async def hits(self, scores: Mapping[tuple[str, str], float]) -> list[Hit]:
         return [
-            Hit(p.chunk_id, p.file_id, p.text, score, p.start, p.end, p.page, p.row)
+            Hit(p.id, key[0], p.text, score, p.start, p.end, p.page, p.row)
             for key, score in scores.items()
-            if (p := self.chunks.get(key))
+            if key in self.chunks
+            for p in [self.chunks[key].chunk]
         ]
 
 
@@ -146,7 +148,7 @@ class Office:
     async def fill(self, index_id: str = "index") -> None:
         vectors = await WordEmbedder().embed(list(TEXTS.values()))
         chunks = {
-            (name, f"{name}-0"): IndexedChunk(f"{name}-0", name, 0, text, vector, 0, len(text), page=3)
+            (name, f"{name}-0"): IndexedChunk(name, Chunk(f"{name}-0", 0, text, 0, len(text), page=3), vector)
             for (name, text), vector in zip(TEXTS.items(), vectors, strict=True)
         }
         self.engine.indexes[index_id] = MemorySearching(chunks)

@@ -1,6 +1,5 @@
 """Encodes chunks in the binary format of COPY."""
 
-from collections.abc import Iterable
 from struct import Struct
 
 import numpy as np
@@ -27,16 +26,17 @@ _sparse_head = Struct(">iii")
 _dense_head = Struct(">hh")
 
 
-def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_length: float) -> bytes:
+def row_of(indexed: IndexedChunk, weights: TermWeights, length: int, average_length: float) -> bytes:
+    chunk = indexed.chunk
     return b"".join(
         (
             _FIELDS,
-            _sized(chunk.file_id.encode()),
-            _sized(chunk.chunk_id.encode()),
-            *(_number(each) for each in (chunk.position, chunk.start, chunk.end, chunk.page, chunk.row)),
+            _sized(indexed.file_id.encode()),
+            _sized(chunk.id.encode()),
+            *(_number(each) for each in (chunk.index, chunk.start, chunk.end, chunk.page, chunk.row)),
             _number(length),
             _sized(_real.pack(average_length)),
-            _sized(_dense(chunk.vector)),
+            _sized(_dense(indexed.vector)),
             _sized(_sparse(weights)),
             _sized(_elements(with_levels(weights))),
             _sized(storable(chunk.text).encode()),
@@ -55,7 +55,7 @@ def dense_literal(vector: Vector) -> str:
 
 def sparse_literal(weights: TermWeights) -> str:
     pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
-    return _sparse_text((term + 1, weight) for term, weight in pairs)
+    return "{" + ",".join(f"{term + 1}:{weight!r}" for term, weight in pairs) + "}/" + str(NUMBER_OF_TERMS)
 
 
 def sparse_from(value: bytes) -> TermWeights:
@@ -64,10 +64,6 @@ def sparse_from(value: bytes) -> TermWeights:
     terms = np.frombuffer(value, ">i4", count, _sparse_head.size)
     weights = np.frombuffer(value, ">f4", count, _sparse_head.size + terms.nbytes)
     return TermWeights(terms.astype(np.int32), weights.astype(np.float32))
-
-
-def _sparse_text(pairs: Iterable[tuple[int, float]]) -> str:
-    return "{" + ",".join(f"{index}:{weight!r}" for index, weight in pairs) + "}/" + str(NUMBER_OF_TERMS)
 
 
 def _sized(value: bytes) -> bytes:

@@ -105,21 +105,10 @@ class PgvectorEngine:
             [[count]] = await found.fetchall()
             return int(count)
 
-    async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        async with self._connected(index_id) as connection:
-            index = await required(connection, index_id)
-            statement = psycopg.sql.SQL("SELECT id FROM {} WHERE file_id = %s ORDER BY position, id")
-            found = await connection.execute(statement.format(index.table.name), (file_id,), prepare=False)
-            return [row[0] for row in await found.fetchall()]
-
     @asynccontextmanager
     async def searching(self, index_id: str) -> AsyncIterator[PgvectorSearching]:
         async with self._connected(index_id) as connection:
             yield PgvectorSearching(connection, await required(connection, index_id), self._analysis)
-
-    async def ping(self) -> None:
-        async with self._connected() as connection:
-            await connection.execute("SELECT FROM search.indexes LIMIT 1")
 
     async def close(self) -> None:
         """Does nothing, because the engine doesn't own the database connection pool."""

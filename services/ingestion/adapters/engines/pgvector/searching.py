@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 from psycopg.sql import NULL, SQL, Composable, Composed, Literal, Placeholder
 
 from libs.persistence import Connection
@@ -24,7 +23,6 @@ from services.ingestion.domain.engines import Candidate, ChunkKey, FileSelection
 _FEW_CHUNKS: Final = 10_000
 _LEAST_WALK: Final = 200
 _MOST_WALK: Final = 1000
-_SAMPLE: Final = 3000
 # With at least this many chunks, a parallel scan saves more time than it takes to start its processes.
 _MANY_CHUNKS: Final = 4_000
 # A candidate's location in the table (ctid) identifies it, but only within one statement.
@@ -195,7 +193,7 @@ def _files(selection: FileSelection) -> tuple[Composable, dict[str, Any]]:
 
 async def _frequencies(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
     if index.counted_chunks is None:
-        return await _sampled(connection, index, terms)
+        return Frequencies({}, index.chunks)
     found = await connection.execute(
         """
         SELECT t.term, t.passages FROM search.indexes i
@@ -206,21 +204,3 @@ async def _frequencies(connection: Connection, index: Index, terms: Sequence[int
     )
     of_terms = {row[0]: float(row[1]) for row in await found.fetchall()}
     return Frequencies(of_terms, index.counted_chunks, have_levels=True)
-
-
-async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
-    """Estimates term frequencies from a sample, for an index whose terms haven't been counted yet."""
-    share = min(1.0, _SAMPLE / max(1, index.chunks))
-    each = ", ".join(["count(*) FILTER (WHERE weights <#> %s::sparsevec < 0)"] * len(terms))
-    statement = "SELECT count(*), " + each + " FROM {} TABLESAMPLE SYSTEM ({})"
-    one = np.ones(1, np.float32)
-    found = await connection.execute(
-        SQL(statement).format(index.table.name, Literal(100 * share)),
-        [sparse_literal(TermWeights(np.array([term], np.int32), one)) for term in terms],
-        prepare=False,
-    )
-    [row] = await found.fetchall()
-    if not row[0]:
-        return Frequencies({}, index.chunks)
-    scale = index.chunks / row[0]
-    return Frequencies({term: max(1.0, n * scale) for term, n in zip(terms, row[1:], strict=True)}, index.chunks)

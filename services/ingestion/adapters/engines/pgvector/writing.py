@@ -18,8 +18,8 @@ Prepared = Sequence[tuple[IndexedChunk, TermCounts]]
 
 def prepare(analysis: Analysis, chunks: Sequence[IndexedChunk]) -> Prepared:
     """Removes duplicate chunks, sorts the others by key to prevent deadlocks, and counts their terms."""
-    by_key = {_key(chunk): chunk for chunk in reversed(chunks)}
-    return [(by_key[key], by_key[key].terms or analysis.counts(by_key[key].text)) for key in sorted(by_key)]
+    by_key = {each.key: each for each in reversed(chunks)}
+    return [(each, each.chunk.terms or analysis.counts(each.chunk.text)) for _, each in sorted(by_key.items())]
 
 
 async def write(connection: Connection, index_id: str, prepared: Prepared) -> None:
@@ -33,10 +33,6 @@ async def write(connection: Connection, index_id: str, prepared: Prepared) -> No
         await _write(connection, index, prepared)
 
 
-def _key(chunk: IndexedChunk) -> tuple[str, str]:
-    return chunk.file_id, chunk.chunk_id
-
-
 async def _write(connection: Connection, index: Index, prepared: Prepared) -> None:
     if any(chunk.vector.shape != (index.table.dimensions,) for chunk, _ in prepared):
         raise ValueError(f"the index requires vectors with {index.table.dimensions} dimensions")
@@ -46,7 +42,7 @@ async def _write(connection: Connection, index: Index, prepared: Prepared) -> No
         prepare=False,
     )
     present = set(await found.fetchall())
-    new = [(chunk, terms) for chunk, terms in prepared if _key(chunk) not in present]
+    new = [(chunk, terms) for chunk, terms in prepared if chunk.key not in present]
     if not new:
         return
     length = sum(terms.length for _, terms in new)

@@ -16,8 +16,6 @@ from services.ingestion.adapters.engines.weaviate.searching import WeaviateSearc
 from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk, IndexMissing
 
 _MOST_OBJECTS = 200
-# Weaviate finds or deletes at most 10,000 objects at a time.
-_PAGE = 5000
 
 
 class WeaviateEngine:
@@ -45,7 +43,7 @@ class WeaviateEngine:
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
         # A starting server may not know its tenants yet.
-        await self.ping()
+        await self._connection.ping()
         try:
             async with self._connection.collection(writes=False) as collection:
                 return set(await collection.tenants.get_by_names(index_ids)) if index_ids else set()
@@ -89,31 +87,10 @@ class WeaviateEngine:
             counted = await collection.with_tenant(index_id).aggregate.over_all(total_count=True)
             return counted.total_count or 0
 
-    async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        found: list[tuple[int, str]] = []
-        async with self._connection.collection(index_id, writes=False) as collection:
-            await _existing(collection, index_id)
-            query = collection.with_tenant(index_id).query
-            of_file = Filter.by_property("file_id").equal(file_id)
-            for start in range(0, 10**9, _PAGE):
-                position = Filter.by_property("position")
-                page = await query.fetch_objects(
-                    filters=of_file & position.greater_or_equal(start) & position.less_than(start + _PAGE),
-                    limit=_PAGE,
-                    return_properties=["chunk_id", "position"],
-                )
-                found += [(int(str(o.properties["position"])), str(o.properties["chunk_id"])) for o in page.objects]
-                if len(page.objects) < _PAGE:
-                    break
-        return [chunk_id for _, chunk_id in sorted(found)]
-
     @asynccontextmanager
     async def searching(self, index_id: str) -> AsyncIterator[WeaviateSearching]:
         async with self._connection.collection(index_id, writes=False) as collection:
             yield WeaviateSearching(collection.with_tenant(index_id), self._analysis)
-
-    async def ping(self) -> None:
-        await self._connection.ping()
 
     async def close(self) -> None:
         await self._connection.close()

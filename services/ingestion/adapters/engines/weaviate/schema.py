@@ -42,10 +42,9 @@ _PROPERTIES = [
         index_filterable=False,
         index_searchable=True,
     ),
-    Property(name="position", data_type=DataType.INT, index_filterable=False, index_range_filters=True),
     *(
         Property(name=name, data_type=DataType.INT, index_filterable=False)
-        for name in ("start_offset", "end_offset", "page", "row_number")
+        for name in ("position", "start_offset", "end_offset", "page", "row_number")
     ),
 ]
 
@@ -76,13 +75,14 @@ def identity(file_id: str, chunk_id: str) -> UUID:
     return uuid5(NAMESPACE_OID, f"{file_id}/{chunk_id}")
 
 
-def object_of(chunk: IndexedChunk, analysis: Analysis) -> DataObject[dict[str, Any], None]:
+def object_of(indexed: IndexedChunk, analysis: Analysis) -> DataObject[dict[str, Any], None]:
+    chunk = indexed.chunk
     properties = {
-        "file_id": chunk.file_id,
-        "chunk_id": chunk.chunk_id,
+        "file_id": indexed.file_id,
+        "chunk_id": chunk.id,
         "content": chunk.text,
         "terms": " ".join(analysis.terms(chunk.text)),
-        "position": chunk.position,
+        "position": chunk.index,
         "start_offset": chunk.start,
         "end_offset": chunk.end,
         "page": chunk.page,
@@ -90,8 +90,8 @@ def object_of(chunk: IndexedChunk, analysis: Analysis) -> DataObject[dict[str, A
     }
     return DataObject(
         properties={name: value for name, value in properties.items() if value is not None},
-        uuid=identity(chunk.file_id, chunk.chunk_id),
-        vector=chunk.vector.tolist(),
+        uuid=identity(*indexed.key),
+        vector=indexed.vector.tolist(),
     )
 
 
