@@ -35,9 +35,9 @@ from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
 from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_task, task_of
+from services.gateway.entrypoints.door.answers import MAX_WAIT
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
-from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.streams import resumed
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import TurnPart, scope_to_answer

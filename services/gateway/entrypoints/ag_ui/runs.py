@@ -108,7 +108,8 @@ class Runs:
         """
         content = content_of(new)
         asked = TurnRequest(stream=True, options=await self._options(given, thread))
-        check_options(asked.options, self.caller)
+        if asked.options is not None:
+            check_options(asked.options, self.caller)
         if any(action.kind == "approval" for action in thread.actions):
             raise Conflict(_SEVERAL)
         async with (

@@ -12,11 +12,10 @@ from libs.contracts.identity import Scope
 from libs.contracts.replies import ExecuteReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_progress import typed_events
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import MAX_WAIT, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.image_bodies import ParsedObjectWithImages
-from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body

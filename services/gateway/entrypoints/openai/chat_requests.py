@@ -64,7 +64,8 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
     after = [_history(place, message) for place, message in said if place > asked]
     try:
         execute = ExecuteBody.model_validate({"content": _content(question), "options": _options(body)})
-        check_options(execute.options, caller)
+        if execute.options is not None:
+            check_options(execute.options, caller)
     except ValidationError as problem:
         details = validation_details(problem.errors())
         raise renamed(ValidationFailed(f"Invalid body: {details[0].message}.", details=details), NAMES) from None

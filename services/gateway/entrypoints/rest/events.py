@@ -16,7 +16,7 @@ from libs.contracts.resources.events import EventPage, TimelineEventView
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, TimelineQuery
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import json_answer, wants_events
 from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import (
@@ -26,7 +26,6 @@ from services.gateway.entrypoints.door.queries import (
     OptionalText,
     QueryModel,
     refused_parameter,
-    wants_events,
 )
 from services.gateway.entrypoints.door.routes import answer, public_router, stream_event
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
