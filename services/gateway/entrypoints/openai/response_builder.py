@@ -294,4 +294,5 @@ def after(events: list[Json], number: int) -> list[Json]:
 
 def _error(info: ErrorInfo) -> Json:
     fields = error_fields(info)
-    return {"code": "server_error" if fields["type"] == "server_error" else fields["code"], "message": info.message}
+    code = "server_error" if fields["type"] == "server_error" else fields["code"]
+    return {"code": code, "message": fields["message"]}
