@@ -293,7 +293,7 @@ def test_a_wait_ends_a_response_wherever_it_is_noticed() -> None:
     turn, asked, approval = waiting()
     live, events = taken(turn)
     assert not live.has_ended
-    events += live.end_wait()
+    events += live.end_if_waiting(turn_events.turn_of(**ABOUT, status="waiting", required_actions=[asked, approval]))
     assert [item["type"] for item in live.response()["output"]] == ["function_call", "mcp_approval_request"]
     resolve(turn, asked)
     turn.event(turns.ToolCallCompleted, step=1, call_id=asked.tool_call.id, name="order_status", output="paid")

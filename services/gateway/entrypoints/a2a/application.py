@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
-import orjson
 from a2a.types.a2a_pb2 import GetTaskRequest, ListTasksRequest
 from a2a.utils.errors import A2AError, InvalidParamsError
 from a2a.utils.proto_utils import parse_params
@@ -19,7 +18,7 @@ from services.gateway.entrypoints.a2a.agent_card import card_of
 from services.gateway.entrypoints.a2a.calls import Call, HttpJson, JsonRpc, address_of, json_of
 from services.gateway.entrypoints.a2a.errors import SHAPE
 from services.gateway.entrypoints.a2a.messages import find_raw_image
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.application import Door, DoorDep, ProtocolApplication, protocol_router
 from services.gateway.entrypoints.door.bodies import MAX_BODY
 from services.gateway.entrypoints.door.callers import authenticated, by_api_key
@@ -60,7 +59,7 @@ async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Respons
         except NotFound:
             raise AuthenticationFailed("No public agent has this key. Other agents require a credential.") from None
     card = card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")
-    return json_answer(orjson.dumps(card), headers={"Cache-Control": "private, max-age=60"})
+    return value_answer(card, headers={"Cache-Control": "private, max-age=60"})
 
 
 @router.post("")

@@ -40,7 +40,7 @@ from services.gateway.entrypoints.a2a.agent_card import PROTOCOL_VERSION
 from services.gateway.entrypoints.a2a.errors import a2a_error, http_error, json_rpc_error
 from services.gateway.entrypoints.a2a.messages import NO_PUSH_NOTIFICATIONS
 from services.gateway.entrypoints.a2a.operations import Operations
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.json_text import parse_json
@@ -91,7 +91,7 @@ class JsonRpc:
         return {"jsonrpc": "2.0", "id": self._id, "result": result}
 
     def failure(self, error: A2AError) -> Response:
-        return json_answer(orjson.dumps(json_rpc_error(self._id, error)))
+        return value_answer(json_rpc_error(self._id, error))
 
 
 class HttpJson:
@@ -102,7 +102,7 @@ class HttpJson:
 
     def failure(self, error: A2AError) -> Response:
         status, body = http_error(error)
-        return json_answer(orjson.dumps(body), status)
+        return value_answer(body, status)
 
 
 def check_version(request: Request) -> None:
@@ -193,7 +193,7 @@ class Call:
         # Clients expect the response of ListTasks to include empty fields.
         is_list = isinstance(result, ListTasksResponse)
         fields = MessageToDict(result, always_print_fields_with_no_presence=is_list)
-        return json_answer(orjson.dumps(self.binding.result(fields)), headers=operations.headers)
+        return value_answer(self.binding.result(fields), headers=operations.headers)
 
     def _event(self, update: StreamResponse) -> bytes:
         return b"data: " + orjson.dumps(self.binding.result(MessageToDict(update))) + b"\n\n"

@@ -58,17 +58,14 @@ def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_art
         status.message.CopyFrom(_waiting(turn.session_id, turn.turn_id, turn.required_actions))
     if turn.error is not None:
         status.message.CopyFrom(_failure(turn.session_id, turn.turn_id, turn.error))
-    artifacts = artifacts_of(turn.reply, files) if turn.reply is not None and with_artifacts else []
+    artifacts: list[Artifact] = []
+    if turn.reply is not None and with_artifacts:
+        artifacts = [_reply(turn.reply.response.content, _facts_of(turn.reply)), *_further(turn.reply, files)]
     return Task(id=turn.turn_id, context_id=turn.session_id, status=status, artifacts=artifacts, history=history)
 
 
 def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
     return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
-
-
-def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
-    """Returns a reply's text, structured value and files as artifacts."""
-    return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
 
 
 class TaskUpdates:

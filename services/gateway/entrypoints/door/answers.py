@@ -130,6 +130,10 @@ def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None =
     return kind(body + b"\n", status, headers, media_type="application/json")
 
 
+def value_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return json_answer(orjson.dumps(value), status, headers)
+
+
 def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) -> Response:
     """Returns the part of a turn's state that the caller may see."""
     if caller.public is None:

@@ -92,20 +92,15 @@ class Reading:
     async def conversation(self, identity: Identity, session_id: str) -> Conversation:
         sessions = self.door.sessions
         session = await sessions.read(identity, session_id)
-        messages = await sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=0)
-        omitted = messages.total - len(messages.messages)
-        if omitted:
-            messages = await sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=omitted)
+        page = await sessions.last_messages(identity, session.session_id, _MOST_MESSAGES)
         return Conversation(
             session_id=session.session_id,
             agent=agent_name(session),
             status=session.status,
             created_at=session.created_at,
             # Leaves out messages without text, which are tool calls in an imported history.
-            messages=[
-                SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
-            ],
-            omitted=omitted,
+            messages=[SaidMessage.model_validate(each, from_attributes=True) for each in page.messages if each.content],
+            omitted=page.total - len(page.messages),
             required_actions=list(await sessions.open_actions(identity, session.session_id)),
         )
 

@@ -44,10 +44,10 @@ class ToolKind:
 
     title: str
     description: str
-    takes: type[BaseModel]
+    takes: type[BaseModel] = NoArguments
     returns: type[BaseModel]
     scopes: Sequence[Scope]
-    annotations: ToolAnnotations
+    annotations: ToolAnnotations = _READS
     do: Do
 
     def tool(self, name: str) -> Tool:
@@ -66,10 +66,8 @@ _KINDS: Final = {
     "list_agents": ToolKind(
         title="List agents",
         description="Lists the agents that you can ask, with their keys for ask_agent.",
-        takes=NoArguments,
         returns=Agents,
         scopes=[Scope.AGENTS_READ],
-        annotations=_READS,
         do=lambda tools, call, _: tools.reading.agents(call.caller.identity),
     ),
     "ask_agent": ToolKind(
@@ -88,10 +86,8 @@ _KINDS: Final = {
     "list_knowledge_bases": ToolKind(
         title="List knowledge bases",
         description="Lists the knowledge bases that search_knowledge can search.",
-        takes=NoArguments,
         returns=KnowledgeBases,
         scopes=[Scope.KNOWLEDGE_READ],
-        annotations=_READS,
         do=lambda tools, call, _: tools.reading.knowledge_bases(call.caller.principal),
     ),
     "search_knowledge": ToolKind(
@@ -100,7 +96,6 @@ _KINDS: Final = {
         takes=SearchKnowledge,
         returns=Passages,
         scopes=[Scope.KNOWLEDGE_READ],
-        annotations=_READS,
         do=lambda tools, call, wanted: tools.reading.search(call.caller.principal, wanted),
     ),
     "read_session": ToolKind(
@@ -109,7 +104,6 @@ _KINDS: Final = {
         takes=ReadSession,
         returns=Conversation,
         scopes=[Scope.SESSIONS_READ],
-        annotations=_READS,
         do=lambda tools, call, wanted: tools.reading.conversation(call.caller.identity, wanted.session_id),
     ),
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.errors import InvalidRequest, ServiceError, TimedOut, ValidationFailed
+from libs.contracts.errors import ServiceError, TimedOut
 from libs.contracts.identity import Scope
 from libs.contracts.replies import ExecuteReply
 from services.gateway.domain.accounts import Principal
@@ -52,7 +52,7 @@ async def _complete(
         try:
             end = await submitted.finish(MAX_WAIT)
         except ServiceError as problem:
-            shown = renamed(problem, NAMES) if isinstance(problem, InvalidRequest | ValidationFailed) else problem
+            shown = renamed(problem, NAMES)
             if submitted.has_failed:
                 return turn_error(request, shown, headers)
             raise shown from None
@@ -81,5 +81,5 @@ async def _chunks(
             async with aclosing(stream.chunks(typed_events(submitted.follow()))) as chunks:
                 async for chunk in chunks:
                     yield chunk
-        except (InvalidRequest, ValidationFailed) as problem:
+        except ServiceError as problem:
             raise renamed(problem, NAMES) from None

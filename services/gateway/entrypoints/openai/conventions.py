@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError, ValidationFailed, dotted_path
 from libs.contracts.identifiers import creation_time
 from libs.tracing import current_correlation_id
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.errors import ErrorShape, refusal
 
 P = TypeVar("P", bound=ServiceError)
@@ -104,7 +104,7 @@ def _renamed(loc: Sequence[str | int], names: Mapping[str, str]) -> list[str | i
 
 
 def deleted(identifier: str, kind: str) -> Response:
-    return json_answer(orjson.dumps({"id": identifier, "object": kind, "deleted": True}))
+    return value_answer({"id": identifier, "object": kind, "deleted": True})
 
 
 def created_at(identifier: str) -> int:

@@ -28,7 +28,7 @@ class InputHistory:
 def with_question(items: Sequence[Any]) -> list[Any]:
     """Turns the last instruction into a user message if there are no user messages, as in OpenAI's API."""
     last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
-    if last is None or any(_is_of_user(item) for item in items):
+    if last is None or any(role_of(item) == "user" for item in items):
         return list(items)
     return [*items[:last], items[last].model_copy(update={"role": "user"}), *items[last + 1 :]]
 
@@ -36,11 +36,11 @@ def with_question(items: Sequence[Any]) -> list[Any]:
 def parse_history(items: Sequence[Any]) -> InputHistory:
     """Raises ``ValidationFailed`` unless the conversation ends with a user message or with answered calls."""
     messages = [item for item in items if not is_instruction(item)]
-    of_user = [number for number, item in enumerate(messages) if _is_of_user(item)]
+    of_user = [number for number, item in enumerate(messages) if role_of(item) == "user"]
     if not of_user:
         raise refuse("input", "The input has no user message. Add one.", "empty")
     last = first = of_user[-1]
-    while first and _is_of_user(messages[first - 1]):
+    while first and role_of(messages[first - 1]) == "user":
         first -= 1
     answered = messages_of(messages[last + 1 :])
     if answered and answered[-1].role == "assistant":
@@ -49,11 +49,11 @@ def parse_history(items: Sequence[Any]) -> InputHistory:
 
 
 def is_instruction(item: object) -> bool:
-    return isinstance(item, MessageInput) and item.role in ("system", "developer")
+    return role_of(item) in ("system", "developer")
 
 
-def _is_of_user(item: Any) -> bool:
-    return isinstance(item, MessageInput) and item.role == "user"
+def role_of(item: object) -> str | None:
+    return item.role if isinstance(item, MessageInput) else None
 
 
 def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:

@@ -13,7 +13,7 @@ from libs.contracts.errors import Conflict, InvalidRequest, ServiceError
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_ends import ENDED_STATUSES
-from services.gateway.entrypoints.door.answers import MAX_WAIT, json_answer
+from services.gateway.entrypoints.door.answers import MAX_WAIT, value_answer
 from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
@@ -50,7 +50,7 @@ async def create_response(
         error = None if body.background else await _error_of(begun, events)
     if error is not None:
         return turn_error(request, error, begun.headers)
-    return _answer(begun.response(), begun.headers)
+    return value_answer(begun.response(), headers=begun.headers)
 
 
 async def _error_of(begun: BegunResponse, events: AsyncGenerator[list[Json] | None, None]) -> ServiceError | None:
@@ -67,10 +67,6 @@ async def _error_of(begun: BegunResponse, events: AsyncGenerator[list[Json] | No
 
 def _rendered(events: Sequence[Json]) -> bytes:
     return b"".join(render_event(event["type"], orjson.dumps(event)) for event in events)
-
-
-def _answer(response: Json, headers: dict[str, str]) -> Response:
-    return json_answer(orjson.dumps(response), headers=headers)
 
 
 class ResponseQuery(QueryModel):
@@ -103,7 +99,7 @@ async def get_response(
     if query.starting_after is not None:
         raise refuse("starting_after", "starting_after requires stream=true.", "conflict")
     turn, builder = await responses.snapshot(name)
-    return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
+    return value_answer(builder.response(), headers=turn_headers(turn.session_id, turn.turn_id))
 
 
 @router.post("/{response_id}/cancel")
@@ -117,7 +113,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
     elif turn.status != "cancelled":
         raise InvalidRequest(f"The response has already ended with status {turn.status}.")
     turn, builder = await responses.snapshot(name)
-    return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
+    return value_answer(builder.response(), headers=turn_headers(turn.session_id, turn.turn_id))
 
 
 @router.delete("/{response_id}")
