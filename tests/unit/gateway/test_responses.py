@@ -23,7 +23,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor
-from services.gateway.entrypoints.openai.input_history import is_instruction, parse_history, with_question
+from services.gateway.entrypoints.openai.input_items import is_instruction, parse_history, with_question
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, after, response_id
 from services.gateway.entrypoints.openai.response_request import (
     UNSUPPORTED,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import isasyncgenfunction
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 from a2a.types.a2a_pb2 import (
@@ -36,7 +36,6 @@ from libs.contracts.errors import InvalidRequest, ServiceError
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.entrypoints.a2a.agent_card import PROTOCOL_VERSION
 from services.gateway.entrypoints.a2a.errors import a2a_error, http_error, json_rpc_error
 from services.gateway.entrypoints.a2a.messages import NO_PUSH_NOTIFICATIONS
 from services.gateway.entrypoints.a2a.operations import Operations
@@ -55,17 +54,10 @@ _METHODS: Final[Mapping[str, tuple[type[Message], Scope, Callable[[Operations, A
     "CancelTask": (CancelTaskRequest, Scope.RUNTIME_EXECUTE, Operations.cancel),
     "SubscribeToTask": (SubscribeToTaskRequest, Scope.SESSIONS_READ, Operations.subscribe),
 }
+PROTOCOL_VERSION: Final = "1.0"
 _ABOUT_PUSH: Final = ("TaskPushNotificationConfig", "TaskPushNotificationConfigs")
 _OF_BEFORE: Final = "0.3"
 """The protocol version of requests that don't specify one."""
-
-
-class Binding(Protocol):
-    """Renders results and errors for one of the protocol's bindings."""
-
-    def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
-
-    def failure(self, error: A2AError) -> Response: ...
 
 
 class JsonRpc:
@@ -152,7 +144,7 @@ class Call:
     caller: Principal
     write: Write
     door: Door
-    binding: Binding
+    binding: JsonRpc | HttpJson
 
     async def answer(self, method: str, values: Any) -> Response:
         """Executes the method. Raises the errors for which the protocol has no code."""

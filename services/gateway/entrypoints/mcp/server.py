@@ -113,7 +113,7 @@ class McpServer:
         caller = _caller(context)
         if (request := caller.named(params.request_id)) is not None:
             # Runs in a separate task, because the SDK closes the notification's transport immediately.
-            self._asking.cancel(caller.write(), request)
+            self._asking.cancel(caller.write, request)
 
 
 def _caller(context: Context) -> Caller:

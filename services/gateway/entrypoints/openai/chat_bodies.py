@@ -21,18 +21,14 @@ _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "modalities": (["text"],),
     "service_tier": ("auto", "default"),
     "store": (False,),
-    "seed": (),
-    "audio": (),
-    "prediction": (),
-    "reasoning_effort": (),
-    "verbosity": (),
-    "web_search_options": (),
-    "moderation": (),
-    "prompt_cache_options": (),
-    "prompt_cache_retention": (),
-    "functions": (),
-    "function_call": (),
-}
+    **dict.fromkeys(
+        (
+            "audio", "function_call", "functions", "moderation", "prediction", "prompt_cache_options",
+            "prompt_cache_retention", "reasoning_effort", "seed", "verbosity", "web_search_options",
+        ),
+        (),
+    ),
+}  # fmt: skip
 """Unsupported fields, with the values that are accepted because they have no effect."""
 _INSTEAD: Final = {
     "functions": "use tools",

@@ -22,8 +22,7 @@ from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse
-from services.gateway.entrypoints.openai.input_history import is_instruction, messages_of
-from services.gateway.entrypoints.openai.input_items import InputItem
+from services.gateway.entrypoints.openai.input_items import InputItem, is_instruction, messages_of
 from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json, history_items
 from services.gateway.entrypoints.openai.response_request import Metadata

@@ -25,20 +25,18 @@ from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.openai.conventions import created_at, refuse, renamed
-from services.gateway.entrypoints.openai.input_history import (
-    InputHistory,
-    is_instruction,
-    parse_history,
-    role_of,
-    with_question,
-)
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,
     Answer,
     ApprovalResponse,
     FunctionCall,
     FunctionCallOutput,
+    InputHistory,
+    is_instruction,
+    parse_history,
     resolution_of,
+    role_of,
+    with_question,
 )
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, response_id
 from services.gateway.entrypoints.openai.response_items import Json
@@ -318,18 +316,14 @@ class ResponseTurns:
         if given["tool_choice"] in ("auto", "none"):
             # After a call, the model may choose freely.
             del given["tool_choice"]
-        for name, value in given.items():
-            if value is not None and value != own[name]:
-                problem = refuse(
-                    f"options.{name}",
-                    "Requests that answer calls can't change this field. Omit it.",
-                    "unsupported_value",
-                )
-                raise renamed(problem, NAMES)
+        changed = [f"options.{name}" for name, value in given.items() if value is not None and value != own[name]]
         kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:
-                raise refuse(name, "Requests that answer calls can't change this field. Omit it.", "unsupported_value")
+                changed.append(name)
+        if changed:
+            problem = "Requests that answer calls can't change this field. Omit it."
+            raise renamed(refuse(changed[0], problem, "unsupported_value"), NAMES)
 
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
