@@ -38,9 +38,7 @@ async def create_chat_completion(
     submitting = door.turns.submit(write, turn.begins, turn.content, turn.request)
     if body.stream:
         headers: dict[str, str] = {}
-        options = turn.request.options
-        whole = options is not None and options.output_schema is not None
-        return await door.streams.respond(request, _chunks(submitting, body, whole, headers), caller, headers)
+        return await door.streams.respond(request, _chunks(submitting, body, headers), caller, headers)
     return await _complete(request, submitting, body)
 
 
@@ -70,12 +68,13 @@ async def _complete(
 
 
 async def _chunks(
-    submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody, whole: bool, headers: dict[str, str]
+    submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
     """Yields the chunks. Adds to the response's ``headers`` before the first chunk."""
     async with submitting as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+        whole = body.response_format is not None and body.response_format.type != "text"
         stream = ChatStream(body.model, submitted.session_id, submitted.command_id, usage, whole)
         try:
             async with aclosing(stream.chunks(typed_events(submitted.follow()))) as chunks:

@@ -1,8 +1,7 @@
 """Converts a chat completion's request into a turn."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -40,8 +39,7 @@ NAMES: Final = {
 """The request's field names, by the turn's field names."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTurn:
+class ChatTurn(NamedTuple):
     """A turn to submit, and the unlisted session that the turn starts."""
 
     begins: SessionBeginning

@@ -166,7 +166,8 @@ class ResponseTurns:
             return _Target(turn.session_id, model, turn)
         if body.conversation_id is not None:
             session_id = session_of(body.conversation_id)
-            await self._require_no_open_actions(session_id)
+            for action in await self.door.sessions.open_actions(self._identity, session_id):
+                raise _no_output(action)
             model = await self._require_same_agent(body.model, "", session_id)
             return _Target(session_id, model)
         if body.model is None:
@@ -178,10 +179,6 @@ class ResponseTurns:
         keeps = body.store is False or given.answered or any(message.tool_calls for message in given.history)
         calls = ClientCalls(answered=given.answered) if keeps else None
         return _Target(begins, body.model, client_calls=calls)
-
-    async def _require_no_open_actions(self, session_id: str) -> None:
-        for action in await self.door.sessions.open_actions(self._identity, session_id):
-            raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
         """Returns the model's name. A session without an agent adopts the first agent that is specified.
