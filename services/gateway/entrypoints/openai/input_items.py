@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from libs.contracts.errors import ValidationFailed
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import ContentBlock, HistoryMessage, ImageDetail, ImageUrlBlock, TextBlock
 from services.gateway.entrypoints.openai.conventions import refuse
@@ -127,10 +126,8 @@ Answer = FunctionCallOutput | ApprovalResponse
 
 def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
     """Joins messages into the content of one user message. Raises ``ValidationFailed`` for empty messages."""
-    if len(messages) == 1 and isinstance(messages[0].content, str):
-        text = messages[0].content
-        if not text.strip():
-            raise refuse("input", "The input has no text.", "empty")
+    text = messages[0].content if len(messages) == 1 else None
+    if isinstance(text, str) and text.strip():
         return text
     blocks: list[ContentBlock] = []
     for message in messages:
@@ -207,7 +204,8 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
                 _calls_of(messages).append(item.call)
             case FunctionCallOutput():
                 if item.call_id not in unanswered:
-                    raise _no_call(item.call_id)
+                    message = f"No call found for function call {item.call_id[:200]}."
+                    raise refuse("input", message, "invalid_value")
                 del unanswered[item.call_id]
                 messages.append({"role": "tool", "content": item.text, "tool_call_id": item.call_id})
             case AgentCall():
@@ -233,7 +231,3 @@ def _calls_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         messages.append({"role": "assistant", "content": "", "tool_calls": []})
     calls: list[dict[str, Any]] = messages[-1]["tool_calls"]
     return calls
-
-
-def _no_call(call_id: str) -> ValidationFailed:
-    return refuse("input", f"No call found for function call {call_id[:200]}.", "invalid_value")
