@@ -11,6 +11,7 @@ from aes_client import AesError, ApiError, Client, ConnectionFailed, RetryPolicy
 
 from cli.connection import Connection
 from deploy.local.errors import StackError
+from libs.contracts.errors import dotted_path
 
 _ADDRESS = "Check the address. For the embedded stack, run: ./aes status"
 _REMEDIES = {
@@ -69,7 +70,7 @@ def explained(error: AesError, address: str = "the service") -> StackError:
             if number == 0 and detail.message in error.message and not detail.hint:
                 continue
             hint = f" ({detail.hint})" if detail.hint else ""
-            lines.append(f"  {'.'.join(map(str, detail.loc))}: {detail.message}{hint}")
+            lines.append(f"  {dotted_path(detail.loc)}: {detail.message}{hint}")
         return StackError("\n".join(lines), _REMEDIES.get(error.type, ""))
     if not isinstance(error, ConnectionFailed | UnexpectedResponse):
         return StackError(str(error), "See: ./aes status")

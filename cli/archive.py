@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from cli.terminal import note
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
+from libs.contracts.errors import dotted_path
 from libs.objects import Written
 
 AT_ONCE = 16
@@ -69,7 +70,7 @@ class Manifest:
             manifest = TypeAdapter(cls).validate_json(text, strict=True)
         except ValidationError as problem:
             first = problem.errors()[0]
-            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise ValueError(f"{dotted_path(first['loc'])}: {first['msg']}") from None
         datetime.fromisoformat(manifest.started_at)
         if not (manifest.migrations and manifest.finished_at):
             raise ValueError("fields are missing")

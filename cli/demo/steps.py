@@ -13,7 +13,6 @@ import yaml
 from aes_client import ActionRequired, Client, SessionHandle, TimeLimitReached, TurnHandle
 from aes_client.models import (
     Artifact,
-    ErrorDetail,
     KnowledgeBase,
     RequiredAction,
     TimelineEventView,
@@ -27,6 +26,7 @@ from cli.installation import BusAddress
 from cli.terminal import call_of, location_in
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
+from libs.contracts.errors import dotted_path
 
 BROKEN = "examples/agents/broken.yaml"
 DOCUMENTS = (
@@ -338,11 +338,11 @@ def _named(path: str, report: ValidationReport) -> dict[str, Any]:
 
 def _show_report(screen: Screen, report: ValidationReport) -> None:
     for finding in report.errors:
-        screen.bad(_path_of(finding), finding.message)
+        screen.bad(dotted_path(finding.loc), finding.message)
         if finding.hint:
             screen.hint(finding.hint)
     for finding in report.warnings:
-        screen.line(f"note: {_path_of(finding)} {finding.message}", "yellow")
+        screen.line(f"note: {dotted_path(finding.loc)} {finding.message}", "yellow")
     if report.config_hash is not None:
         screen.good(f"valid · config_hash {report.config_hash[:12]}…")
 
@@ -350,10 +350,6 @@ def _show_report(screen: Screen, report: ValidationReport) -> None:
 def _without_comments(text: str) -> str:
     lines = [line.split("  # ")[0].rstrip() for line in text.splitlines()]
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
-
-
-def _path_of(finding: ErrorDetail) -> str:
-    return ".".join(map(str, finding.loc))
 
 
 def _opened(

@@ -1,7 +1,7 @@
 """Errors in HTTP responses and events, and the exceptions that represent them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from traceback import walk_tb
 from types import TracebackType
@@ -283,11 +283,16 @@ def error_from(info: ErrorInfo) -> ServiceError:
     return error(info.message, details=info.details, retry_after=info.retry_after)
 
 
+def dotted_path(loc: Iterable[str | int]) -> str:
+    """Returns the location of an error as text, such as ``messages.0.content``."""
+    return ".".join(map(str, loc))
+
+
 def invalid_field(
     loc: Sequence[str | int], message: str, *, kind: str = "invalid", hint: str | None = None
 ) -> ValidationFailed:
     """Returns the error for one field of a body, or for the whole body if ``loc`` is empty."""
-    where = f"{'.'.join(map(str, loc))}: " if loc else ""
+    where = f"{dotted_path(loc)}: " if loc else ""
     detail = ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint)
     return ValidationFailed(f"Invalid body: {where}{message}.", details=[detail])
 

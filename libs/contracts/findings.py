@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_field, validation_message
+from libs.contracts.errors import ErrorDetail, ValidationFailed, dotted_path, invalid_field, validation_message
 
 MOST_DETAILS: Final = 50
 # Each error is compared with all others, and a body can contain tens of thousands of errors.
@@ -27,7 +27,7 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
     errors = problem.errors(include_url=False, include_input=False)[:_MOST_ERRORS]
     details = _without_noise([_detail(error, values, model) for error in errors])[:MOST_DETAILS]
     first = details[0]
-    path = ".".join(str(part) for part in first.loc)
+    path = dotted_path(first.loc)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     where = f"{path}: " if path else ""
     return ValidationFailed(f"Invalid body: {where}{first.message}{more}.", details=details)

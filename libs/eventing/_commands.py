@@ -19,6 +19,7 @@ from libs.contracts.errors import (
     ServiceUnavailable,
     TimedOut,
     ValidationFailed,
+    dotted_path,
 )
 from libs.contracts.findings import invalid
 from libs.contracts.messages import (
@@ -242,7 +243,7 @@ class CommandRouter:
         except ValidationError as problem:
             if problem.errors(include_url=False)[0]["type"] != "json_invalid":
                 refusal = _invalid_command(command_type, from_json(payload), problem)
-                fields = [".".join(map(str, detail.loc)) for detail in (refusal.details or [])[:10]]
+                fields = [dotted_path(detail.loc) for detail in (refusal.details or [])[:10]]
                 _log.warning("command.invalid", type=command_type.TYPE, command_id=context.command_id, fields=fields)
                 await self._refuse_unless_accepted(context, refusal)
             raise PoisonMessage(

@@ -83,21 +83,28 @@ class GuardedResolver(AbstractResolver):
         ]
 
     async def refusal(self, address: str) -> str | None:
-        """Returns the reason why this URL can't be called, or None. Doesn't call the URL.
-
-        Returns None if the host can't be resolved, since another process may be able to resolve it.
-        """
+        """Returns the reason why this URL can't be called, or None. Doesn't call the URL."""
         try:
-            url = parse_url(address)
-            self.check_literal(url)
-            if not is_literal(url.host or ""):
-                async with asyncio.timeout(_RESOLVE_SECONDS):
-                    await self.resolve(url.host or "", url.port or 0)
+            await self.check(address)
         except (AddressRefused, UnusableUrl) as problem:
             return str(problem)
-        except (OSError, UnicodeError):
-            return None
         return None
+
+    async def check(self, address: str) -> None:
+        """Raises UnusableUrl or AddressRefused if this URL can't be called. Doesn't call the URL.
+
+        Accepts a host that can't be resolved, since another process may be able to resolve it.
+        """
+        url = parse_url(address)
+        self.check_literal(url)
+        if is_literal(url.host or ""):
+            return
+        try:
+            async with asyncio.timeout(_RESOLVE_SECONDS):
+                await self.resolve(url.host or "", url.port or 0)
+        except (OSError, UnicodeError) as problem:
+            if isinstance(problem, AddressRefused):
+                raise
 
     def check_literal(self, url: URL) -> None:
         """Raises AddressRefused if the host is a forbidden literal address."""

@@ -297,7 +297,7 @@ class FakeEndpoints:
     received: list[Received] = field(default_factory=list)
     answer: Callable[[Received], int | None] = lambda _: 200
     hanging: set[str] = field(default_factory=set)
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, Exception] = field(default_factory=dict)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: int = 0
 
@@ -315,8 +315,9 @@ class FakeEndpoints:
         finally:
             self.under_way -= 1
 
-    async def refusal(self, url: str) -> str | None:
-        return self.refused.get(url)
+    async def check(self, url: str) -> None:
+        if url in self.refused:
+            raise self.refused[url]
 
 
 class NoMetrics:

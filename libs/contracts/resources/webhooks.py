@@ -1,5 +1,6 @@
 """Webhooks and their deliveries."""
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -21,16 +22,21 @@ _DAY: Final = 86_400
 _EVENT_TYPE: Final = r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?"
 
 
-def _recorded_types() -> set[str]:
+def recorded_types() -> set[str]:
     """Returns the types of all events and rejections. Import all resources first."""
     events = {name for name, event in event_models().items() if event.TOPIC.kind is TopicKind.EVENTS}
     rejections = {command.rejected_type() for command in command_models().values()}
     return set(map(public_name, events | rejections))
 
 
+def selects_events(text: str, known: Collection[str]) -> bool:
+    """Returns whether this is one of the known types, or a prefix of one that ends in ``*``."""
+    return text in known or (text.endswith("*") and any(each.startswith(text[:-1]) for each in known))
+
+
 def _event_type(text: str) -> str:
-    known = _recorded_types()
-    if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
+    known = recorded_types()
+    if not selects_events(text, known):
         message = "must be an event type such as turn.completed, or a prefix such as turn.*"
         hint = did_you_mean(text, sorted(known))
         raise PydanticCustomError("value_error", message, {"hint": hint} if hint else None)

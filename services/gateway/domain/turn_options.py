@@ -2,24 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
-from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed
+from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed, dotted_path
 from libs.contracts.resources.turns import TurnOptions
 from libs.json_schema import SchemaInvalid, compile_schema
 from services.gateway.domain.accounts import Principal
 
 
-def check_options(options: TurnOptions | None, caller: Principal) -> None:
+def check_options(options: TurnOptions, caller: Principal) -> None:
     """Raises ``ValidationFailed`` for an invalid JSON Schema, or if two client tools have the same name.
 
     Raises ``PermissionDenied`` for public keys, because the agent's owner pays for their turns.
     """
-    if options is None:
-        return
     if caller.public is not None:
         raise PermissionDenied("A public key can't send options. Omit them to use the agent's settings.")
     if findings := list(_findings(options)):
-        path = ".".join(str(part) for part in findings[0].loc)
-        raise ValidationFailed(f"Invalid body: {path}: {findings[0].message}.", details=findings)
+        raise ValidationFailed(
+            f"Invalid body: {dotted_path(findings[0].loc)}: {findings[0].message}.", details=findings
+        )
 
 
 def _findings(options: TurnOptions) -> Iterator[ErrorDetail]:

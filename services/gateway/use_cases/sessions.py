@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 from uuid import UUID, uuid5
 
 import orjson
@@ -32,8 +32,6 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.image_uploads import ImageUploads
-
-_LAST: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +168,12 @@ class Sessions:
         path = f"/internal/sessions/{id_of(session_id, 'session')}/messages"
         return await self.upstreams.read(MessagePage, "runtime", path, identity, page)
 
-    async def last_messages(self, identity: Identity, session_id: str) -> Sequence[Message]:
-        """Returns the session's last twenty messages, oldest first."""
-        total = (await self.messages(identity, session_id, limit=1, offset=0)).total
-        if total == 0:
-            return ()
-        return (await self.messages(identity, session_id, limit=_LAST, offset=max(0, total - _LAST))).messages
+    async def last_messages(self, identity: Identity, session_id: str, limit: int) -> MessagePage:
+        """Returns the session's last messages, oldest first."""
+        page = await self.messages(identity, session_id, limit=limit, offset=0)
+        if page.has_more:
+            page = await self.messages(identity, session_id, limit=limit, offset=page.total - limit)
+        return page
 
     async def open_actions(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
         """Returns the actions that need answers."""

@@ -75,7 +75,7 @@ class Unfinished:
 class SubmittedTurn:
     """A turn whose command has been sent. Call exactly one of ``finish``, ``accepted`` and ``follow``.
 
-    ``has_failed``: whether ``finish`` raised the error of a failed turn, and not of a refused one.
+    ``has_failed``: whether ``finish`` raised the error of a failed or cancelled turn, and not of a refused one.
     """
 
     replies: Replies
@@ -103,7 +103,7 @@ class SubmittedTurn:
         while True:
             if received is not None:
                 if self.replies.ends(received):
-                    self.has_failed = received.envelope.type == TurnFailed.TYPE
+                    self.has_failed = received.envelope.type in (TurnFailed.TYPE, TurnCancelled.TYPE)
                     raise_failure(received)
                     return received
                 if received.envelope.type == TurnActionRequired.TYPE:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ValidationFailed, dotted_path
 from services.registry.domain.hints import Loc
 
 
@@ -14,7 +14,7 @@ def found(loc: Loc, kind: str, message: str, hint: str | None = None) -> ErrorDe
 class InvalidConfiguration(ValidationFailed):
     def __init__(self, errors: list[ErrorDetail]) -> None:
         first = errors[0]
-        path = ".".join(str(step) for step in first.loc) or "document"
+        path = dotted_path(first.loc) or "document"
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         super().__init__(f"{path}: {first.message}{more}", details=errors)
 

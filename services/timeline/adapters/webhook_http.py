@@ -27,8 +27,8 @@ class HttpWebhookClient:
         self._seconds = seconds
         self._session: aiohttp.ClientSession | None = None
 
-    async def refusal(self, url: str) -> str | None:
-        return await self._resolver.refusal(url)
+    async def check(self, url: str) -> None:
+        await self._resolver.check(url)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         try:

@@ -197,5 +197,5 @@ class WebhookClient(Protocol):
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Makes one attempt within the timeout. Without a response, the answer has no status."""
 
-    async def refusal(self, url: str) -> str | None:
-        """Returns the reason why the URL mustn't be called, or None if it may be called."""
+    async def check(self, url: str) -> None:
+        """Raises ``UnusableUrl`` or ``AddressRefused`` if the URL mustn't be called."""

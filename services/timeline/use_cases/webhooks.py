@@ -31,6 +31,7 @@ from libs.contracts.resources.webhooks import (
 )
 from libs.contracts.timestamps import format_time, parse_time
 from libs.eventing import Transaction
+from libs.outbound import AddressRefused, UnusableUrl
 from services.timeline.domain.deliveries import Delivery, DeliveryStatus, test_event
 from services.timeline.domain.ports import WebhookClient, WebhookReader, WebhookWriter
 from services.timeline.domain.webhooks import (
@@ -245,10 +246,11 @@ class Webhooks:
         )
 
     async def _check_url(self, url: str) -> None:
-        problem = await self.client.refusal(url)
-        if problem is not None:
-            hint = _REFUSED_URL_HINT if url.lower().startswith(("http://", "https://")) else _URL_FORM_HINT
-            raise invalid_field(["url"], problem, kind="url_refused", hint=hint)
+        try:
+            await self.client.check(url)
+        except (UnusableUrl, AddressRefused) as problem:
+            hint = _REFUSED_URL_HINT if isinstance(problem, AddressRefused) else _URL_FORM_HINT
+            raise invalid_field(["url"], str(problem), kind="url_refused", hint=hint) from None
 
 
 def _emit_disabled(transaction: Transaction, webhook: Webhook, reason: DisabledReason) -> None:

@@ -293,10 +293,6 @@ class Waiting:
     async def cancel(self, _: Write, __: str, turn_id: str) -> None:
         self.done.append(f"cancelled {turn_id}")
 
-    async def up_to_wait(self, _: Identity, events: Any, **__: object) -> AsyncGenerator[Any, None]:
-        async for event in events:
-            yield event
-
 
 async def said_beside_a_wait(turns: Waiting) -> None:
     write = Write(identity=IDENTITY, correlation_id="label")
@@ -304,8 +300,9 @@ async def said_beside_a_wait(turns: Waiting) -> None:
     action = OpenAction.model_construct(action_id="a", kind="tool_result", turn_id="waiting")
     thread = Thread(new_id(), [action], [], "waiting")
     message = UserMessage.model_validate(USER)
-    async for _ in runs._submit(given(USER), thread, [message]):
-        pass
+    async with runs._submitted(given(USER), thread, [message]) as turn:
+        async for _ in turn.events:
+            pass
 
 
 async def test_a_wait_ends_once_the_turn_in_its_place_is_accepted() -> None:

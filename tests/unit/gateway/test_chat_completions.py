@@ -19,7 +19,7 @@ from libs.contracts.resources.turns import (
     TurnRestarted,
 )
 from tests.support.gateway import Gateway, Sent, rejected
-from tests.support.turn_events import completed, delta, ids, required, started
+from tests.support.turn_events import cancelled, completed, delta, ids, required, started
 
 CONFIGURATION = {"agent_config": {"agent_type": "llm_agent"}, "config_hash": "0" * 64, "agent_id": new_id()}
 CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}, "strict": True}}
@@ -484,14 +484,18 @@ async def test_a_conversation_that_is_too_long_is_refused(public: Gateway, clien
 @pytest.mark.parametrize(
     ("path", "asked"), [("/chat/completions", {"messages": HELLO}), ("/responses", {"input": "Hi"})]
 )
-@pytest.mark.parametrize("kind", [ErrorKind.MODEL, ErrorKind.RATE_LIMIT, ErrorKind.TIMEOUT])
-async def test_a_failed_turn_names_itself_and_is_not_run_again(
-    public: Gateway, client: AsyncOpenAI, path: str, asked: dict[str, Any], kind: ErrorKind
+@pytest.mark.parametrize("kind", [ErrorKind.MODEL, ErrorKind.RATE_LIMIT, ErrorKind.TIMEOUT, None])
+async def test_a_turn_that_fails_or_is_cancelled_names_itself_and_is_not_run_again(
+    public: Gateway, client: AsyncOpenAI, path: str, asked: dict[str, Any], kind: ErrorKind | None
 ) -> None:
-    failure = ErrorInfo(type=kind, message="The provider refused the call.")
-    public.bus.upstream = lambda sent: [started(sent), TurnFailed(**ids(sent), error=failure)]
+    def ended(sent: Sent) -> Event:
+        if kind is None:
+            return cancelled(sent)
+        return TurnFailed(**ids(sent), error=ErrorInfo(type=kind, message="The provider refused the call."))
+
+    public.bus.upstream = lambda sent: [started(sent), ended(sent)]
     retrying = client.with_options(max_retries=2)
-    with pytest.raises(openai.APIStatusError, match="The provider refused the call") as problem:
+    with pytest.raises(openai.APIStatusError, match=r"The provider refused the call|was cancelled") as problem:
         await retrying.post(path, body={"model": "support", **asked}, cast_to=object)
     headers, [sent] = problem.value.response.headers, public.bus.sent
     assert headers.get_list("x-should-retry") == ["false"]

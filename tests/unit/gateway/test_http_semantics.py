@@ -13,8 +13,8 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import UpstreamStream
 from libs.service_defaults.errors import error_response
+from services.gateway.entrypoints.door.answers import wants_events
 from services.gateway.entrypoints.door.callers import ANYBODY
-from services.gateway.entrypoints.door.queries import wants_events
 from services.gateway.entrypoints.door.streams import EventStreams
 from services.gateway.use_cases.stream_slots import StreamSlots
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState

@@ -23,7 +23,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor
-from services.gateway.entrypoints.openai.input_history import is_instruction, parse_history, with_question
+from services.gateway.entrypoints.openai.input_items import is_instruction, parse_history, with_question
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, after, response_id
 from services.gateway.entrypoints.openai.response_request import (
     UNSUPPORTED,
@@ -33,7 +33,7 @@ from services.gateway.entrypoints.openai.response_request import (
 )
 from services.gateway.entrypoints.openai.response_turns import ResponseTurns
 from tests.support import turn_events
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, Sent
 from tests.unit.gateway.test_chat_completions import CONFIGURATION
 
 
@@ -93,6 +93,28 @@ async def test_a_field_is_refused_by_its_own_name_and_a_long_text_is_taken(publi
         refused = await client.post("/openai/v1/responses", json={**asked, "text": {"format": form}})
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "text.format.schema.type")
         assert (await client.post("/openai/v1/responses", json=asked)).json()["status"] == "completed"
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_turn_that_cannot_be_read_any_more_is_not_begun_again(public: Gateway, is_lost: bool) -> None:
+    """The runtime is away when the turn asks for an approval, or when its first event is lost."""
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, CONFIGURATION)
+
+    def away(sent: Sent) -> list[Event]:
+        public.upstreams.down = True
+        if is_lost:
+            public.bus.lose(sent, turn_events.started(sent))
+            return [turn_events.completed(sent)]
+        return [turn_events.started(sent), turn_events.required(sent)]
+
+    public.bus.upstream = away
+    async with public.protocol("/openai/v1") as client:
+        answer = await client.post("/openai/v1/responses", json={"model": "support", "input": "Hi"})
+    [sent] = public.bus.sent
+    assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "false")
+    named = {"session_id": answer.headers["x-session-id"], "turn_id": answer.headers["x-turn-id"]}
+    assert named == turn_events.ids(sent)
 
 
 def test_items_come_back_as_the_client_parsed_them() -> None:
@@ -271,7 +293,7 @@ def test_a_wait_ends_a_response_wherever_it_is_noticed() -> None:
     turn, asked, approval = waiting()
     live, events = taken(turn)
     assert not live.has_ended
-    events += live.end_wait()
+    events += live.end_if_waiting(turn_events.turn_of(**ABOUT, status="waiting", required_actions=[asked, approval]))
     assert [item["type"] for item in live.response()["output"]] == ["function_call", "mcp_approval_request"]
     resolve(turn, asked)
     turn.event(turns.ToolCallCompleted, step=1, call_id=asked.tool_call.id, name="order_status", output="paid")
@@ -302,10 +324,12 @@ def test_a_turn_cancelled_while_it_waits_was_answered_with_its_calls_and_is_canc
 
 
 def test_a_failed_turn_is_a_failed_response() -> None:
-    error = ErrorInfo(type=ErrorKind.MODEL, message="The model is gone.")
+    detail = ErrorDetail(loc=["model"], type="gone", message="is gone", hint="use another model")
+    error = ErrorInfo(type=ErrorKind.MODEL, message="The model is gone.", details=[detail])
     builder, events = taken(Turn().started().text("Hal").event(turns.TurnFailed, error=error.model_dump()))
     assert (events[-1]["type"], builder.status) == ("response.failed", "failed")
-    assert builder.response()["error"] == {"code": "server_error", "message": "The model is gone."}
+    message = "The model is gone. Use another model."
+    assert builder.response()["error"] == {"code": "server_error", "message": message}
     assert [item["status"] for item in builder.response()["output"]] == ["incomplete"]
 
 

@@ -86,6 +86,17 @@ async def test_what_is_no_parameter_is_refused(public: Gateway) -> None:
         assert error_of(refused)["details"]
 
 
+async def test_the_event_type_that_was_meant_is_suggested(public: Gateway) -> None:
+    for given, hint in (
+        ("turn.completd", "did you mean 'turn.completed'?"),
+        ("no_such_thing.*", "type=turn.completed"),
+    ):
+        refused = await public.client.get(f"/events/?type=agent.*,{given}")
+        assert refused.status_code == 422
+        [detail] = error_of(refused)["details"]
+        assert (detail["loc"], detail["hint"]) == (["query", "type"], hint)
+
+
 async def test_pages_from_the_end_have_the_newest_events_first(public: Gateway) -> None:
     for _ in range(5):
         store(public)

@@ -7,6 +7,7 @@ import pytest
 
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.messages import public_name
+from libs.outbound import AddressRefused, UnusableUrl
 from services.timeline.domain.deliveries import DeliveryStatus
 from tests.support.gateway import Gateway, error_of, gateway
 from tests.support.timeline_service import TimelineService
@@ -65,7 +66,7 @@ async def test_a_webhook_is_made_and_its_secret_shown_once(public: Gateway) -> N
     ],
 )
 async def test_what_makes_no_sense_is_refused(public: Gateway, field: str, value: Any) -> None:
-    public.endpoints.refused["https://10.0.0.1/"] = "the host resolves to an address that isn't public"
+    public.endpoints.refused["https://10.0.0.1/"] = AddressRefused("the host resolves to an address that isn't public")
     refused = await make(public, **{field: value})
     assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
     assert error_of(refused)["details"][0]["loc"][0] == field
@@ -154,7 +155,7 @@ async def test_a_change_does_not_undo_what_happened_meanwhile(public: Gateway, m
     async def looked_at_for_long(_: str) -> None:
         public.webhooks.disable(made["id"], DisabledReason.KEY_REVOKED)
 
-    monkeypatch.setattr(public.endpoints, "refusal", looked_at_for_long)
+    monkeypatch.setattr(public.endpoints, "check", looked_at_for_long)
     changed = await public.client.patch(f"/webhooks/{made['id']}/", json={"url": "https://example.org/"})
     assert (changed.status_code, changed.json()["url"]) == (200, "https://example.org/")
     assert (changed.json()["status"], changed.json()["disabled_reason"]) == ("disabled", "key_revoked")
@@ -166,9 +167,10 @@ async def test_the_event_type_that_was_meant_is_suggested(public: Gateway) -> No
     assert (detail["loc"], detail["hint"]) == (["event_types", 1], "did you mean 'turn.completed'?")
 
 
-@pytest.mark.parametrize(("url", "advice"), [("127.0.0.1:9556", "https://"), ("http://127.0.0.1:9556", "OUTBOUND")])
-async def test_the_hint_for_a_url_fits_its_form(public: Gateway, url: str, advice: str) -> None:
-    public.endpoints.refused[url] = "this can't be called"
+@pytest.mark.parametrize(("problem", "advice"), [(UnusableUrl, "https://"), (AddressRefused, "OUTBOUND")])
+async def test_the_hint_for_a_url_fits_the_problem(public: Gateway, problem: type[Exception], advice: str) -> None:
+    url = "http://user:secret@example.com/"
+    public.endpoints.refused[url] = problem("this can't be called")
     [detail] = error_of(await make(public, url=url))["details"]
     assert (detail["loc"], detail["message"]) == (["url"], "this can't be called")
     assert advice in detail["hint"]

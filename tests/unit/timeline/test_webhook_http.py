@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from libs.outbound import AddressCheck, is_public, parse_networks, public_or_within
+from libs.outbound import AddressCheck, AddressRefused, UnusableUrl, is_public, parse_networks, public_or_within
 from services.timeline.adapters.webhook_http import HttpWebhookClient
 from services.timeline.domain.deliveries import Answer
 from tests.support.webhook_receiver import Receiver, receiving
@@ -119,13 +119,15 @@ async def test_a_name_that_changes_its_address_is_looked_at_again(
 async def test_what_is_no_url_is_refused(url: str) -> None:
     assert (await post(url)).status is None
     async with opened(is_public) as client:
-        assert await client.refusal(url)
+        with pytest.raises(UnusableUrl):
+            await client.check(url)
 
 
 async def test_refusals_are_found_without_calling(receiver: Receiver) -> None:
     async with opened(is_public) as client:
-        assert await client.refusal(receiver.url())
-        assert await client.refusal(f"http://localhost:{receiver.port}/")
+        for url in (receiver.url(), f"http://localhost:{receiver.port}/"):
+            with pytest.raises(AddressRefused):
+                await client.check(url)
     async with opened() as client:
-        assert await client.refusal(receiver.url()) is None
+        await client.check(receiver.url())
     assert receiver.received == []

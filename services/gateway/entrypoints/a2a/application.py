@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
-import orjson
 from a2a.types.a2a_pb2 import GetTaskRequest, ListTasksRequest
 from a2a.utils.errors import A2AError, InvalidParamsError
 from a2a.utils.proto_utils import parse_params
@@ -14,12 +13,12 @@ from starlette.responses import Response
 
 from libs.contracts.errors import AuthenticationFailed, NotFound, ValidationFailed
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import Agent
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.a2a.agent_card import card_of
-from services.gateway.entrypoints.a2a.calls import Call, HttpJson, JsonRpc, address_of, json_of
+from services.gateway.entrypoints.a2a.calls import PROTOCOL_VERSION, Call, HttpJson, JsonRpc, address_of, json_of
 from services.gateway.entrypoints.a2a.errors import SHAPE
-from services.gateway.entrypoints.a2a.messages import find_raw_image
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.a2a.messages import INPUT_MODES, OUTPUT_MODES, find_raw_image
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.application import Door, DoorDep, ProtocolApplication, protocol_router
 from services.gateway.entrypoints.door.bodies import MAX_BODY
 from services.gateway.entrypoints.door.callers import authenticated, by_api_key
@@ -59,8 +58,8 @@ async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Respons
             agent = await door.agents.find_public(agent_key)
         except NotFound:
             raise AuthenticationFailed("No public agent has this key. Other agents require a credential.") from None
-    card = card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")
-    return json_answer(orjson.dumps(card), headers={"Cache-Control": "private, max-age=60"})
+    card = _card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")
+    return value_answer(card, headers={"Cache-Control": "private, max-age=60"})
 
 
 @router.post("")
@@ -145,3 +144,32 @@ async def _with_query(request: Request, call: Call, method: str, params: Message
     except ParseError as problem:
         return call.binding.failure(InvalidParamsError(str(problem)))
     return await call.answer(method, MessageToDict(params))
+
+
+def _card_of(agent: Agent, address: str) -> dict[str, Any]:
+    """Returns an agent's card. Omits instructions and tools, since it can be public. ``address``: the agent's URL."""
+    return {
+        "name": agent.name,
+        "description": f"The agent {agent.name}.",
+        "version": agent.version_number,
+        "supportedInterfaces": [
+            {"url": address, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}
+            for binding in ("JSONRPC", "HTTP+JSON")
+        ],
+        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
+        "securitySchemes": {
+            "apiKey": {"apiKeySecurityScheme": {"location": "header", "name": "x-api-key"}},
+            "bearer": {"httpAuthSecurityScheme": {"scheme": "bearer"}},
+        },
+        "securityRequirements": [{"schemes": {"apiKey": {"list": []}}}, {"schemes": {"bearer": {"list": []}}}],
+        "defaultInputModes": list(INPUT_MODES),
+        "defaultOutputModes": list(OUTPUT_MODES),
+        "skills": [
+            {
+                "id": agent.agent_key,
+                "name": agent.name,
+                "description": "Answers messages.",
+                "tags": [agent.architecture],
+            }
+        ],
+    }

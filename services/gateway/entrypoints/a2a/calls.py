@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import isasyncgenfunction
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 from a2a.types.a2a_pb2 import (
@@ -36,11 +36,10 @@ from libs.contracts.errors import InvalidRequest, ServiceError
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.entrypoints.a2a.agent_card import PROTOCOL_VERSION
 from services.gateway.entrypoints.a2a.errors import a2a_error, http_error, json_rpc_error
 from services.gateway.entrypoints.a2a.messages import NO_PUSH_NOTIFICATIONS
 from services.gateway.entrypoints.a2a.operations import Operations
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.json_text import parse_json
@@ -55,17 +54,10 @@ _METHODS: Final[Mapping[str, tuple[type[Message], Scope, Callable[[Operations, A
     "CancelTask": (CancelTaskRequest, Scope.RUNTIME_EXECUTE, Operations.cancel),
     "SubscribeToTask": (SubscribeToTaskRequest, Scope.SESSIONS_READ, Operations.subscribe),
 }
+PROTOCOL_VERSION: Final = "1.0"
 _ABOUT_PUSH: Final = ("TaskPushNotificationConfig", "TaskPushNotificationConfigs")
 _OF_BEFORE: Final = "0.3"
 """The protocol version of requests that don't specify one."""
-
-
-class Binding(Protocol):
-    """Renders results and errors for one of the protocol's bindings."""
-
-    def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
-
-    def failure(self, error: A2AError) -> Response: ...
 
 
 class JsonRpc:
@@ -91,7 +83,7 @@ class JsonRpc:
         return {"jsonrpc": "2.0", "id": self._id, "result": result}
 
     def failure(self, error: A2AError) -> Response:
-        return json_answer(orjson.dumps(json_rpc_error(self._id, error)))
+        return value_answer(json_rpc_error(self._id, error))
 
 
 class HttpJson:
@@ -102,7 +94,7 @@ class HttpJson:
 
     def failure(self, error: A2AError) -> Response:
         status, body = http_error(error)
-        return json_answer(orjson.dumps(body), status)
+        return value_answer(body, status)
 
 
 def check_version(request: Request) -> None:
@@ -152,7 +144,7 @@ class Call:
     caller: Principal
     write: Write
     door: Door
-    binding: Binding
+    binding: JsonRpc | HttpJson
 
     async def answer(self, method: str, values: Any) -> Response:
         """Executes the method. Raises the errors for which the protocol has no code."""
@@ -193,7 +185,7 @@ class Call:
         # Clients expect the response of ListTasks to include empty fields.
         is_list = isinstance(result, ListTasksResponse)
         fields = MessageToDict(result, always_print_fields_with_no_presence=is_list)
-        return json_answer(orjson.dumps(self.binding.result(fields)), headers=operations.headers)
+        return value_answer(self.binding.result(fields), headers=operations.headers)
 
     def _event(self, update: StreamResponse) -> bytes:
         return b"data: " + orjson.dumps(self.binding.result(MessageToDict(update))) + b"\n\n"

@@ -17,7 +17,7 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceError
+from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceError, dotted_path
 from services.gateway.entrypoints.door.errors import ErrorShape
 from services.gateway.entrypoints.door.streams import render_event
 
@@ -66,7 +66,7 @@ def _translated(info: ErrorInfo) -> A2AError:
     error = _CLASSES.get(info.type, InternalError)
     data: dict[str, Any] = {"type": info.type.value}
     if error is InvalidParamsError and info.details:
-        fields = [(".".join(map(str, detail.loc)), detail.message) for detail in info.details]
+        fields = [(dotted_path(detail.loc), detail.message) for detail in info.details]
         data["errors"] = [{"field": field, "message": message} for field, message in fields]
     return error(info.message, data)
 

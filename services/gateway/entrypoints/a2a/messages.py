@@ -13,7 +13,7 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict
 from pydantic import TypeAdapter, ValidationError
 
-from libs.contracts.errors import validation_message
+from libs.contracts.errors import dotted_path, validation_message
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import MessageBlocks
 from services.gateway.entrypoints.door.image_bodies import Found
@@ -81,7 +81,7 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
 def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
     """Returns an error for the first validation error."""
     found = problem.errors(include_url=False)[0]
-    path = ".".join(map(str, (*within, *found["loc"])))
+    path = dotted_path([*within, *found["loc"]])
     return InvalidParamsError(f"{path}: {validation_message(found)}.")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,12 +35,12 @@ from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
 from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_task, task_of
+from services.gateway.entrypoints.door.answers import MAX_WAIT
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
-from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.streams import resumed
 from services.gateway.entrypoints.door.writes import repeatable
-from services.gateway.use_cases.turns import TurnPart, scope_to_answer
+from services.gateway.use_cases.turns import scope_to_answer
 
 _STATUSES: Final = {state: status for status, state in STATES.items()}
 _PAGE: Final = 50
@@ -200,9 +200,7 @@ class Operations:
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         for action_id, answer in answers.items():
             try:
-                turn = await self.door.turns.answer(
-                    replace(self.write), turn.session_id, turn.turn_id, action_id, answer
-                )
+                turn = await self.door.turns.answer(self.write, turn.session_id, turn.turn_id, action_id, answer)
             except NotFound:
                 raise InvalidParamsError(
                     f"The task has no action {action_id}. Use an action_id from the task's status message."
@@ -212,13 +210,11 @@ class Operations:
     async def _settled(self, turn: Turn) -> Turn:
         """Waits up to ten minutes for the turn to end or need an answer. Returns the turn."""
         if turn.status in ("queued", "running"):
-            try:
-                async with asyncio.timeout(MAX_WAIT):
-                    async with aclosing(self._up_to_wait(self._follow(turn))) as parts:
-                        async for _ in parts:
-                            pass
-            except TimeoutError:
-                pass
+            parts = self.door.turns.up_to_wait(self.caller.identity, self._follow(turn))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MAX_WAIT), aclosing(parts):
+                    async for _ in parts:
+                        pass
         return await self.door.turns.read(self.caller.identity, turn.turn_id)
 
     async def _read(self, turn_id: str, problem: ServiceError | None) -> Turn:
@@ -241,7 +237,8 @@ class Operations:
         known: Collection[str] = (),
     ) -> AsyncGenerator[StreamResponse | None, None]:
         updates = TaskUpdates(session_id, turn_id, self._files(session_id))
-        async with aclosing(self._up_to_wait(events, known, answered)) as parts:
+        parts = self.door.turns.up_to_wait(self.caller.identity, events, known, answered)
+        async with aclosing(parts):
             async for part in parts:
                 if part is None:
                     yield None
@@ -250,14 +247,6 @@ class Operations:
                 else:
                     for update in updates.take(part):
                         yield update
-
-    def _up_to_wait(
-        self,
-        events: AsyncGenerator[StreamedEvent | None, None],
-        known: Collection[str] = (),
-        answered: Collection[str] = (),
-    ) -> AsyncGenerator[TurnPart, None]:
-        return self.door.turns.up_to_wait(self.caller.identity, events, known, answered)
 
     def _repeatable(self, message: Message) -> Write:
         """Returns the message as a write that is executed once per message ID."""

@@ -19,20 +19,8 @@ from google.protobuf.json_format import ParseDict
 
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.replies import ExecuteReply
-from libs.contracts.resources.turns import (
-    OutputTextDelta,
-    RequiredAction,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    Turn,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnRestarted,
-    TurnStarted,
-    TurnStatus,
-)
+from libs.contracts.resources import turns
+from libs.contracts.resources.turns import RequiredAction, Turn, TurnStatus
 from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_progress import TurnProgress
 
@@ -53,22 +41,20 @@ _ANSWER_BY: Final = "To answer, send a message to this task with a data part for
 
 def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_artifacts: bool = True) -> Task:
     """Converts a turn into a task. ``files``: the URL to which an artifact's ID is appended."""
-    status = _status(STATES[turn.status], turn.finished_at or turn.started_at or turn.created_at)
+    message = None
     if turn.status == "waiting":
-        status.message.CopyFrom(_waiting(turn.session_id, turn.turn_id, turn.required_actions))
-    if turn.error is not None:
-        status.message.CopyFrom(_failure(turn.session_id, turn.turn_id, turn.error))
-    artifacts = artifacts_of(turn.reply, files) if turn.reply is not None and with_artifacts else []
+        message = _waiting(turn.session_id, turn.turn_id, turn.required_actions)
+    elif turn.error is not None:
+        message = _failure(turn.session_id, turn.turn_id, turn.error)
+    status = _status(STATES[turn.status], turn.finished_at or turn.started_at or turn.created_at, message)
+    artifacts: list[Artifact] = []
+    if turn.reply is not None and with_artifacts:
+        artifacts = [_reply(turn.reply.response.content, _facts_of(turn.reply)), *_further(turn.reply, files)]
     return Task(id=turn.turn_id, context_id=turn.session_id, status=status, artifacts=artifacts, history=history)
 
 
 def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
     return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
-
-
-def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
-    """Returns a reply's text, structured value and files as artifacts."""
-    return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
 
 
 class TaskUpdates:
@@ -87,34 +73,38 @@ class TaskUpdates:
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
         """Returns the update for a turn that is waiting for answers."""
-        status = _status(TaskState.TASK_STATE_INPUT_REQUIRED, now_text())
-        status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
-        return self._status_update(status)
+        message = _waiting(self._session_id, self._turn_id, actions)
+        return self._status_update(TaskState.TASK_STATE_INPUT_REQUIRED, message)
 
     def take(self, progress: TurnProgress) -> Iterator[StreamResponse]:
         match progress.event:
-            case TurnCompleted() | TurnFailed() | TurnCancelled() as end:
-                yield from self._end(end)
-            case OutputTextDelta() as delta:
+            case turns.TurnCompleted() as completed:
+                yield from self._complete(completed)
+            case turns.TurnFailed() as failed:
+                message = _failure(self._session_id, self._turn_id, failed.error)
+                yield self._status_update(TaskState.TASK_STATE_FAILED, message)
+            case turns.TurnCancelled():
+                yield self._status_update(TaskState.TASK_STATE_CANCELED)
+            case turns.OutputTextDelta() as delta:
                 yield self._text(delta)
-            case TurnStarted():
+            case turns.TurnStarted():
                 yield self._working(progress)
-            case TurnRestarted() as restarted:
+            case turns.TurnRestarted() as restarted:
                 if self._position is not None and self._position[1] > restarted.resumed_from_step:
                     self._position, self._length = None, 0
                     yield self._artifact_update(_reply(""))
                 yield self._working(progress, {"restarted": {"attempt": restarted.attempt}})
-            case ToolCallStarted() as call:
+            case turns.ToolCallStarted() as call:
                 about = {"id": call.call_id, "name": call.name, "arguments": call.arguments}
                 yield self._working(progress, {"tool_call": about})
-            case ToolCallCompleted() as call:
+            case turns.ToolCallCompleted() as call:
                 about = {"id": call.call_id, "name": call.name, "status": "completed", "output": call.output}
                 yield self._working(progress, {"tool_result": about})
-            case ToolCallFailed() as call:
+            case turns.ToolCallFailed() as call:
                 about = {"id": call.call_id, "name": call.name, "status": "failed", "output": call.reason}
                 yield self._working(progress, {"tool_result": about})
 
-    def _text(self, delta: OutputTextDelta) -> StreamResponse:
+    def _text(self, delta: turns.OutputTextDelta) -> StreamResponse:
         position = delta.attempt, delta.step
         if position != self._position:
             self._position, self._length = position, 0
@@ -122,31 +112,25 @@ class TaskUpdates:
         self._length += len(delta.text)
         return self._artifact_update(_reply(delta.text), append=not is_first)
 
-    def _end(self, event: TurnCompleted | TurnFailed | TurnCancelled) -> Iterator[StreamResponse]:
-        if isinstance(event, TurnCompleted):
-            text = event.response.content
-            # The streamed pieces are the whole text, unless nothing was streamed or the final step has no text.
-            is_whole = 0 < self._length == len(text)
-            last = _reply("" if is_whole else text, _facts_of(event))
-            yield self._artifact_update(last, append=is_whole, last_chunk=True)
-            for artifact in _further(event, self._files):
-                yield self._artifact_update(artifact, last_chunk=True)
-            state = TaskState.TASK_STATE_COMPLETED
-        else:
-            state = TaskState.TASK_STATE_FAILED if isinstance(event, TurnFailed) else TaskState.TASK_STATE_CANCELED
-        status = _status(state, now_text())
-        if isinstance(event, TurnFailed):
-            status.message.CopyFrom(_failure(self._session_id, self._turn_id, event.error))
-        yield self._status_update(status)
+    def _complete(self, event: turns.TurnCompleted) -> Iterator[StreamResponse]:
+        text = event.response.content
+        # The streamed pieces are the whole text, unless nothing was streamed or the final step has no text.
+        is_whole = 0 < self._length == len(text)
+        last = _reply("" if is_whole else text, _facts_of(event))
+        yield self._artifact_update(last, append=is_whole, last_chunk=True)
+        for artifact in _further(event, self._files):
+            yield self._artifact_update(artifact, last_chunk=True)
+        yield self._status_update(TaskState.TASK_STATE_COMPLETED)
 
     def _working(self, progress: TurnProgress, about: Mapping[str, Any] | None = None) -> StreamResponse:
-        status = _status(TaskState.TASK_STATE_WORKING, now_text())
+        message = None
         if about is not None:
             own_id = f"{self._turn_id}.{progress.at.sequence}"
-            status.message.CopyFrom(_message(self._session_id, self._turn_id, own_id, [data_part(about)]))
-        return self._status_update(status)
+            message = _message(self._session_id, self._turn_id, own_id, [data_part(about)])
+        return self._status_update(TaskState.TASK_STATE_WORKING, message)
 
-    def _status_update(self, status: TaskStatus) -> StreamResponse:
+    def _status_update(self, state: TaskState, message: Message | None = None) -> StreamResponse:
+        status = _status(state, now_text(), message)
         update = TaskStatusUpdateEvent(task_id=self._turn_id, context_id=self._session_id, status=status)
         return StreamResponse(status_update=update)
 
@@ -166,8 +150,8 @@ def data_part(value: Mapping[str, Any]) -> Part:
     return part
 
 
-def _status(state: TaskState, time: str) -> TaskStatus:
-    status = TaskStatus(state=state)
+def _status(state: TaskState, time: str, message: Message | None = None) -> TaskStatus:
+    status = TaskStatus(state=state, message=message)
     status.timestamp.FromJsonString(time)
     return status
 

@@ -34,19 +34,8 @@ from ag_ui.core import (
 
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.replies import ExecuteReply, Usage
-from libs.contracts.resources.turns import (
-    OutputInvalid,
-    OutputTextDelta,
-    OutputTextDone,
-    RequiredAction,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnRestarted,
-)
+from libs.contracts.resources import turns
+from libs.contracts.resources.turns import RequiredAction
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 
@@ -102,30 +91,30 @@ class RunEvents:
 
     def take(self, progress: TurnProgress) -> Iterator[BaseEvent]:
         match progress.event:
-            case TurnCompleted() | TurnFailed() | TurnCancelled() as end:
+            case turns.TurnCompleted() | turns.TurnFailed() | turns.TurnCancelled() as end:
                 yield from self._close()
                 yield from self._end(end)
-            case OutputTextDelta() as delta:
+            case turns.OutputTextDelta() as delta:
                 yield from self._text(delta)
-            case OutputTextDone():
+            case turns.OutputTextDone():
                 yield from self._close()
-            case TurnRestarted() as restarted:
+            case turns.TurnRestarted() as restarted:
                 yield from self._close()
                 if self._position is not None and self._position[1] > restarted.resumed_from_step:
                     yield from self._give_up()
-            case OutputInvalid() as invalid:
+            case turns.OutputInvalid() as invalid:
                 yield from self._close()
                 if self._position is not None and self._position[1] == invalid.step:
                     yield from self._give_up()
-            case ToolCallStarted() as call:
+            case turns.ToolCallStarted() as call:
                 yield from self._close()
                 yield from self._call(call, self._message_id(progress.at.attempt, call.step))
-            case ToolCallCompleted() as call:
+            case turns.ToolCallCompleted() as call:
                 yield from self._result(call.call_id, call.output)
-            case ToolCallFailed() as call:
+            case turns.ToolCallFailed() as call:
                 yield from self._result(call.call_id, call.reason)
 
-    def _text(self, delta: OutputTextDelta) -> Iterator[BaseEvent]:
+    def _text(self, delta: turns.OutputTextDelta) -> Iterator[BaseEvent]:
         position = delta.attempt, delta.step
         if position != self._position or self._open is None:
             yield from self._close()
@@ -148,7 +137,7 @@ class RunEvents:
         yield from self._remove(self._message_id(*self._position))
         self._position, self._length = None, 0
 
-    def _call(self, call: ToolCallStarted, message_id: str) -> Iterator[BaseEvent]:
+    def _call(self, call: turns.ToolCallStarted, message_id: str) -> Iterator[BaseEvent]:
         if message_id not in self._own:
             yield from self._add(AssistantMessage(id=message_id))
         holders = (each for each in self._messages if isinstance(each, AssistantMessage))
@@ -187,11 +176,11 @@ class RunEvents:
         self._own.discard(message_id)
         yield MessagesSnapshotEvent(messages=list(self._messages))
 
-    def _end(self, event: TurnCompleted | TurnFailed | TurnCancelled) -> Iterator[BaseEvent]:
-        if isinstance(event, TurnFailed):
+    def _end(self, event: turns.TurnCompleted | turns.TurnFailed | turns.TurnCancelled) -> Iterator[BaseEvent]:
+        if isinstance(event, turns.TurnFailed):
             yield from self._status("failed")
             yield run_error(event.error)
-        elif isinstance(event, TurnCancelled):
+        elif isinstance(event, turns.TurnCancelled):
             yield from self._status("cancelled")
             yield self._finished(RunFinishedCancelledOutcome())
         else:

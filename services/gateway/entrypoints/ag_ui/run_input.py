@@ -20,11 +20,11 @@ from ag_ui.core import (
 from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.errors import PermissionDenied, invalid_field, validation_message
-from libs.contracts.findings import invalid
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import MessageBlocks
 from libs.contracts.resources.turns import RequiredAction, TurnOptions
 from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.bodies import validated
 from services.gateway.entrypoints.door.image_bodies import Found
 
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
@@ -43,10 +43,7 @@ class Tail:
 
 def run_input(values: Any, caller: Principal) -> RunAgentInput:
     """Parses a run's input. Raises ``ValidationFailed`` for invalid input, or for a visitor's guessable thread ID."""
-    try:
-        given = RunAgentInput.model_validate(values)
-    except ValidationError as problem:
-        raise invalid(problem, values, RunAgentInput) from None
+    given = validated(RunAgentInput, values)
     if not 1 <= len(given.thread_id) <= _MAX_THREAD_ID:
         raise invalid_field(["threadId"], f"must have 1 to {_MAX_THREAD_ID} characters")
     # Checked here, before a session is opened.
@@ -151,10 +148,7 @@ def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapp
         options["client_tools"] = [*map(_tool, named), *own_tools]
     if instructions:
         options["instructions"] = "\n\n".join(filter(None, (options.get("instructions"), instructions)))
-    try:
-        return TurnOptions.model_validate(options)
-    except ValidationError as problem:
-        raise invalid(problem, options, TurnOptions) from None
+    return validated(TurnOptions, options)
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
@@ -182,10 +176,7 @@ def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody
         if action.kind == "tool_result":
             return ResolveActionBody(error=_WITHDRAWN)
         return ResolveActionBody(decision="deny", reason=_WITHDRAWN)
-    try:
-        return ResolveActionBody.model_validate(entry.payload)
-    except ValidationError as problem:
-        raise invalid(problem, entry.payload, ResolveActionBody) from None
+    return validated(ResolveActionBody, entry.payload)
 
 
 def _text_of(user: UserMessage) -> str:

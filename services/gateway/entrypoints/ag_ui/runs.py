@@ -1,10 +1,10 @@
 """Executes AG-UI runs. A run starts a turn, resumes a waiting turn, or follows a running turn."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 from ag_ui.core import BaseEvent, RunAgentInput, UserMessage
@@ -26,6 +26,7 @@ from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 
+_LAST: Final = 20
 _SEVERAL: Final = "The thread is waiting for answers. Resume its interrupts or send the tool results."
 
 
@@ -43,6 +44,14 @@ class Thread:
     last_turn_id: str | None
 
 
+class FollowedTurn(NamedTuple):
+    """The turn whose events become the run's events. ``answered``: the IDs of the actions that the run has answered."""
+
+    turn_id: str
+    events: AsyncGenerator[StreamedEvent | None, None]
+    answered: Collection[str] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
     """Executes a caller's runs. ``headers``: the response's headers, which are complete before the first event."""
@@ -57,66 +66,81 @@ class Runs:
         """Yields the run's events, and ``None`` as a keep-alive. A refused run raises an error before any event."""
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
-        tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
-        answers = answers_of(given, tail, thread.actions)
-        new = new_of(tail.users, thread.unanswered)
-        if answers:
-            events = self._answer(given, thread, answers, new)
-        elif new:
-            events = self._submit(given, thread, new)
-        else:
-            events = self._without_input(given, thread, tail)
-        async with aclosing(events):
-            async for event in events:
-                yield event
+        async with self._turn(given, thread) as turn:
+            run, has_begun = RunEvents(given, thread.session_id, turn.turn_id), False
+            shown = turn.events if self.caller.public is None else self._for_public(given, turn.events)
+            parts = self.door.turns.up_to_wait(self.caller.identity, shown, answered=turn.answered)
+            async with aclosing(parts):
+                async for part in parts:
+                    if not has_begun:
+                        # The first event shows that the turn was accepted.
+                        self.headers.update(turn_headers(thread.session_id, turn.turn_id))
+                        for event in run.begin():
+                            yield event
+                        has_begun = True
+                    if part is None:
+                        yield None
+                        continue
+                    for event in run.waiting(self._actions(part)) if isinstance(part, Turn) else run.take(part):
+                        yield event
 
     async def _thread(self, given: RunAgentInput) -> Thread:
         sessions, who = self.door.sessions, self.caller.identity
         session_id = await sessions.open_named(
             self.write, self.agent_key, f"ag-ui/{given.thread_id}", self.caller.public
         )
-        messages = await sessions.last_messages(who, session_id)
+        messages = (await sessions.last_messages(who, session_id, _LAST)).messages
         last_answer = max((index for index, each in enumerate(messages) if each.role == "assistant"), default=-1)
         unanswered = [each.content for each in messages[last_answer + 1 :]]
         actions = await sessions.open_actions(who, session_id) if unanswered else []
         return Thread(session_id, actions, unanswered, messages[-1].turn_id if messages else None)
 
-    async def _answer(
-        self,
-        given: RunAgentInput,
-        thread: Thread,
-        answers: Mapping[str, ResolveActionBody],
-        new: Sequence[UserMessage],
-    ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Answers the waiting turn, and yields the events that follow."""
-        if new:
-            raise Conflict(_SEVERAL)
+    @asynccontextmanager
+    async def _turn(self, given: RunAgentInput, thread: Thread) -> AsyncIterator[FollowedTurn]:
+        """Answers the waiting turn, starts a turn or, without new input, finds the last turn. Retries a failed turn."""
+        tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
+        answers = answers_of(given, tail, thread.actions)
+        new = new_of(tail.users, thread.unanswered)
+        if answers:
+            if new:
+                raise Conflict(_SEVERAL)
+            yield await self._answered(thread, answers)
+            return
+        if not new:
+            turn = await self._last_turn(given, thread, tail)
+            if not tail.users or turn.status not in ENDED_STATUSES - {"completed"}:
+                yield self._followed(thread, turn.turn_id)
+                return
+            new, thread = tail.users[-1:], replace(thread, actions=())
+        async with self._submitted(given, thread, new) as submitted:
+            yield submitted
+
+    async def _answered(self, thread: Thread, answers: Mapping[str, ResolveActionBody]) -> FollowedTurn:
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         turn_id = thread.actions[0].turn_id
         for action_id, answer in answers.items():
-            await self.door.turns.answer(replace(self.write), thread.session_id, turn_id, action_id, answer)
-        follow = self._follow(thread.session_id, turn_id)
-        async for event in self._events(given, thread.session_id, turn_id, follow, answered=list(answers)):
-            yield event
+            await self.door.turns.answer(self.write, thread.session_id, turn_id, action_id, answer)
+        return self._followed(thread, turn_id, answers)
 
-    async def _submit(
+    @asynccontextmanager
+    async def _submitted(
         self, given: RunAgentInput, thread: Thread, new: Sequence[UserMessage]
-    ) -> AsyncGenerator[BaseEvent | None, None]:
+    ) -> AsyncIterator[FollowedTurn]:
         """Starts a turn. Cancels the current turn if it's only waiting for results of the client's tools.
 
         The new turn is queued first, so that a refusal doesn't affect the current turn.
         """
         content = content_of(new)
         asked = TurnRequest(stream=True, options=await self._options(given, thread))
-        check_options(asked.options, self.caller)
+        if asked.options is not None:
+            check_options(asked.options, self.caller)
         if any(action.kind == "approval" for action in thread.actions):
             raise Conflict(_SEVERAL)
         async with (
             self.door.turns.submit(self._repeatable(given), thread.session_id, content, asked) as submitted,
-            aclosing(self._in_place_of(thread, submitted.follow())) as follow,
+            aclosing(self._in_place_of(thread, submitted.follow())) as events,
         ):
-            async for event in self._events(given, thread.session_id, submitted.command_id, follow):
-                yield event
+            yield FollowedTurn(submitted.command_id, events)
 
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
@@ -130,30 +154,18 @@ class Runs:
                 while waiting:
                     with suppress(Conflict):
                         # The turn may have ended in the meantime.
-                        await self.door.turns.cancel(replace(self.write), thread.session_id, waiting.pop())
+                        await self.door.turns.cancel(self.write, thread.session_id, waiting.pop())
                 yield event
 
-    async def _without_input(
-        self, given: RunAgentInput, thread: Thread, tail: Tail
-    ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Follows the running turn, repeats open questions, or retries a failed turn."""
-        turn = None
+    async def _last_turn(self, given: RunAgentInput, thread: Thread, tail: Tail) -> Turn:
+        """Returns the last turn. Raises ``ValidationFailed`` if the messages don't end with a part of it."""
         has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
-        if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
-            turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
-        if turn is None:
+        if thread.last_turn_id is None or not (tail.users or tail.results or given.resume or has_part_of_it):
             message = "must contain a new message after the agent's last message"
             raise invalid_field(
                 ["messages"], message, kind="nothing_new", hint="add a user message, or resume an interrupt"
             )
-        if tail.users and turn.status in ENDED_STATUSES - {"completed"}:
-            events = self._submit(given, replace(thread, actions=()), tail.users[-1:])
-        else:
-            follow = self._follow(thread.session_id, turn.turn_id)
-            events = self._events(given, thread.session_id, turn.turn_id, follow)
-        async with aclosing(events):
-            async for event in events:
-                yield event
+        return await self.door.turns.read(self.caller.identity, thread.last_turn_id)
 
     async def _options(self, given: RunAgentInput, thread: Thread) -> TurnOptions | None:
         own: Sequence[dict[str, Any]] = ()
@@ -162,33 +174,9 @@ class Runs:
             own = session.agent_config.get("client_tools") or ()
         return options_of(given, self.caller, own)
 
-    def _follow(self, session_id: str, turn_id: str) -> AsyncGenerator[StreamedEvent | None, None]:
-        return self.door.reader.turn(self.caller.identity, session_id, turn_id, START)
-
-    async def _events(
-        self,
-        given: RunAgentInput,
-        session_id: str,
-        turn_id: str,
-        follow: AsyncGenerator[StreamedEvent | None, None],
-        answered: Sequence[str] = (),
-    ) -> AsyncGenerator[BaseEvent | None, None]:
-        run = RunEvents(given, session_id, turn_id)
-        shown = follow if self.caller.public is None else self._for_public(given, follow)
-        async with aclosing(self.door.turns.up_to_wait(self.caller.identity, shown, answered=answered)) as parts:
-            has_begun = False
-            async for part in parts:
-                if not has_begun:
-                    # The first event shows that the turn was accepted.
-                    self.headers.update(turn_headers(session_id, turn_id))
-                    for event in run.begin():
-                        yield event
-                    has_begun = True
-                if part is None:
-                    yield None
-                    continue
-                for event in run.waiting(self._actions(part)) if isinstance(part, Turn) else run.take(part):
-                    yield event
+    def _followed(self, thread: Thread, turn_id: str, answered: Collection[str] = ()) -> FollowedTurn:
+        events = self.door.reader.turn(self.caller.identity, thread.session_id, turn_id, START)
+        return FollowedTurn(turn_id, events, answered)
 
     async def _for_public(
         self, given: RunAgentInput, follow: AsyncGenerator[StreamedEvent | None, None]
@@ -196,10 +184,7 @@ class Runs:
         own = {tool.name for tool in given.tools or ()}
         async with aclosing(follow):
             async for event in follow:
-                if event is None:
-                    yield None
-                else:
-                    yield event._replace(payload=public_event(public_name(event.type), event.payload, own))
+                yield event and event._replace(payload=public_event(public_name(event.type), event.payload, own))
 
     def _actions(self, turn: Turn) -> Sequence[RequiredAction]:
         if self.caller.public is None:

@@ -1,7 +1,9 @@
-"""Converts replies from other services into responses."""
+"""Parses which response the client prefers, and converts replies from other services into responses."""
 
 import asyncio
 import gzip
+import re
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -16,11 +18,57 @@ from libs.service_defaults.internal_calls import checked, refusal
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_turn
 from services.gateway.entrypoints.door.routes import PREFIX
+from services.gateway.entrypoints.door.streams import MEDIA_TYPE
 
 M = TypeVar("M", bound=BaseModel)
 _COMPRESSED_FROM: Final = 16 * 1024
 # Higher levels take twice as long to save another 5 %.
 _COMPRESSION_LEVEL: Final = 4
+DEFAULT_WAIT: Final = 120.0
+MAX_WAIT: Final = 600.0
+_WAIT: Final = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?", re.ASCII)
+_WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """A parsed ``Prefer`` header. ``wait``: how many seconds to wait for the turn, or 0 to respond immediately."""
+
+    wait: float = DEFAULT_WAIT
+    applied: str = ""
+
+
+def preference_of(prefer: str | None) -> Preference:
+    """Parses a ``Prefer`` header. Ignores unknown preferences, as RFC 7240 requires."""
+    if not prefer:
+        return Preference()
+    wait: float | None = None
+    respond_async = False
+    for part in prefer.lower().split(","):
+        preference = part.partition(";")[0].strip()
+        respond_async = respond_async or preference == "respond-async"
+        matched = _WAIT.fullmatch(preference)
+        if matched and wait is None:
+            wait = min(float(matched[1]), MAX_WAIT)
+    if respond_async:
+        return Preference(wait or 0.0, "respond-async")
+    return Preference() if wait is None else Preference(wait, f"wait={wait:g}")
+
+
+def wants_events(accept: str | None) -> bool:
+    """Returns whether an ``Accept`` header names event streams and doesn't prefer JSON."""
+    if accept is None or MEDIA_TYPE not in accept.lower():
+        return False
+    weights = dict(map(_weighed, accept.lower().split(",")))
+    events = weights.get(MEDIA_TYPE, 0.0)
+    return events > 0 and events >= weights.get("application/json", 0.0)
+
+
+def _weighed(accepted: str) -> tuple[str, float]:
+    """Parses a media type in ``Accept`` and its weight, which defaults to 1."""
+    media_type, *parameters = (part.strip() for part in accepted.split(";"))
+    given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
+    return media_type, float(given[1]) if given else 1.0
 
 
 class UpstreamReplies:
@@ -80,6 +128,10 @@ def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None =
     """Returns a JSON response. A final line break makes it easier to read in a terminal."""
     kind = LargeAnswer if len(body) >= _COMPRESSED_FROM else Response
     return kind(body + b"\n", status, headers, media_type="application/json")
+
+
+def value_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return json_answer(orjson.dumps(value), status, headers)
 
 
 def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) -> Response:

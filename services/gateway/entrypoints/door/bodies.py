@@ -67,16 +67,20 @@ class ParsedBody(_Body, Generic[M]):
         self._model = model
 
     async def __call__(self, request: Request) -> M:
-        values = await self._values(request)
-        try:
-            body = self._model.model_validate(values, strict=True)
-        except ValidationError as problem:
-            raise invalid(problem, values, self._model) from None
+        body = validated(self._model, await self._values(request), strict=True)
         # The body may contain the request's correlation ID, which determines the trace.
         if isinstance(correlation_id := getattr(body, "correlation_id", None), str):
             bind_correlation_id(correlation_id)
         begin_span(request.scope)
         return body
+
+
+def validated(model: type[M], values: Any, *, strict: bool | None = None) -> M:
+    """Parses values from a body with a model. Raises ``ValidationFailed`` for invalid values."""
+    try:
+        return model.model_validate(values, strict=strict)
+    except ValidationError as problem:
+        raise invalid(problem, values, model) from None
 
 
 class ParsedObject(_Body):

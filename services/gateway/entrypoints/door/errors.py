@@ -20,6 +20,7 @@ from libs.contracts.errors import (
     ServiceError,
     ServiceUnavailable,
     ValidationFailed,
+    dotted_path,
     validation_message,
 )
 from libs.persistence import is_outage
@@ -98,8 +99,7 @@ def _invalid_request(problem: RequestValidationError) -> ValidationFailed:
         ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
         for each in problem.errors()
     ]
-    path = ".".join(map(str, details[0].loc))
-    return ValidationFailed(f"Invalid request: {path}: {details[0].message}.", details=details)
+    return ValidationFailed(f"Invalid request: {dotted_path(details[0].loc)}: {details[0].message}.", details=details)
 
 
 def _completed_path(request: Request) -> Response:

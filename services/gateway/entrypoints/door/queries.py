@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
@@ -12,17 +11,12 @@ from pydantic.json_schema import SkipJsonSchema
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_cursor
 from libs.contracts.findings import did_you_mean
-from services.gateway.entrypoints.door.streams import MEDIA_TYPE
 
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
 MAX_OFFSET: Final = 2**31 - 1
 MAX_CURSOR: Final = 1_000
 PUBLIC_KEYS: Final = ("agent_key", "connection_key")
-DEFAULT_WAIT: Final = 120.0
-MAX_WAIT: Final = 600.0
-_WAIT: Final = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?", re.ASCII)
-_WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _IDEMPOTENCY: Final = "A unique string. Retries with the same key and body return the original result."
@@ -145,44 +139,3 @@ IdempotencyKey = Annotated[
 ]
 LastEventId = Annotated[_OptionalHeader, Header(alias="Last-Event-ID", description=_LAST_EVENT_ID)]
 Prefer = Annotated[_OptionalHeader, Header(alias="Prefer", description=_PREFER, examples=["wait=30", "respond-async"])]
-
-
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """A parsed ``Prefer`` header. ``wait``: how many seconds to wait for the turn, or 0 to respond immediately."""
-
-    wait: float = DEFAULT_WAIT
-    applied: str = ""
-
-
-def preference_of(prefer: str | None) -> Preference:
-    """Parses a ``Prefer`` header. Ignores unknown preferences, as RFC 7240 requires."""
-    if not prefer:
-        return Preference()
-    wait: float | None = None
-    respond_async = False
-    for part in prefer.lower().split(","):
-        preference = part.partition(";")[0].strip()
-        respond_async = respond_async or preference == "respond-async"
-        matched = _WAIT.fullmatch(preference)
-        if matched and wait is None:
-            wait = min(float(matched[1]), MAX_WAIT)
-    if respond_async:
-        return Preference(wait or 0.0, "respond-async")
-    return Preference() if wait is None else Preference(wait, f"wait={wait:g}")
-
-
-def wants_events(accept: str | None) -> bool:
-    """Returns whether an ``Accept`` header names event streams and doesn't prefer JSON."""
-    if accept is None or MEDIA_TYPE not in accept.lower():
-        return False
-    weights = dict(map(_weighed, accept.lower().split(",")))
-    events = weights.get(MEDIA_TYPE, 0.0)
-    return events > 0 and events >= weights.get("application/json", 0.0)
-
-
-def _weighed(accepted: str) -> tuple[str, float]:
-    """Parses a media type in ``Accept`` and its weight, which defaults to 1."""
-    media_type, *parameters = (part.strip() for part in accepted.split(";"))
-    given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
-    return media_type, float(given[1]) if given else 1.0

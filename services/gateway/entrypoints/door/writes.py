@@ -24,7 +24,7 @@ async def plain_write(request: Request) -> Write:
     given = request.headers.get("traceparent")
     return Write(
         identity=principal.identity,
-        correlation_id=correlation_id(),
+        correlation_id=current_correlation_id() or "",
         # Ignores a malformed trace context, as the W3C recommendation requires.
         traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
         images=getattr(request.state, "images", None),
@@ -50,11 +50,6 @@ def repeatable(principal: Principal, method: str, path: str, key: str, values: A
         key=checked_key(key, principal),
         body_hash=hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).digest(),
     )
-
-
-def correlation_id() -> str:
-    """Returns the current request's correlation ID."""
-    return current_correlation_id() or ""
 
 
 def checked_key(key: str, principal: Principal) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from libs.contracts.errors import Conflict, ErrorKind, ServiceError, error_from
+from libs.contracts.errors import Conflict, ErrorKind, ServiceError, dotted_path, error_from
 from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.turns import RequiredAction, Turn
 from services.gateway.entrypoints.mcp.schemas import AgentAnswer, ArtifactLink
@@ -73,7 +73,7 @@ def failure_text(problem: ServiceError) -> str:
     """Returns an error as text: its type and message, the invalid fields, and when to retry."""
     info = problem.info()
     fields = [
-        f"- {'.'.join(map(str, each.loc))}: {each.message}" + (f" ({each.hint})" if each.hint else "")
+        f"- {dotted_path(each.loc)}: {each.message}" + (f" ({each.hint})" if each.hint else "")
         for each in info.details or ()
         if each.loc
     ]

@@ -20,6 +20,7 @@ from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.errors import ErrorShape
 from services.gateway.entrypoints.door.json_text import check_values
 from services.gateway.entrypoints.door.streams import EventStreams, render_event
+from services.gateway.entrypoints.door.writes import PlainWrite
 from services.gateway.entrypoints.mcp.calls import Caller, RequestId
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class McpApplication(ProtocolApplication):
 
 
 @router.post("")
-async def exchange(request: Request, caller: Annotated[Principal, Security(by_api_key)]) -> Response:
+async def exchange(request: Request, caller: Annotated[Principal, Security(by_api_key)], write: PlainWrite) -> Response:
     _check_origin(request.headers.get("origin"), request.app.state.origins)
     body = await read_body(request.receive, request.headers)
     _check_body(body)
@@ -85,7 +86,7 @@ async def exchange(request: Request, caller: Annotated[Principal, Security(by_ap
     if connection is not None and not 0 < len(connection) <= _LONGEST_CONNECTION:
         raise InvalidRequest(f"The {_CONNECTION} header must have 1 to {_LONGEST_CONNECTION} characters.")
     begins = connection is None and _VERSION not in request.headers
-    known = Caller(caller, request.headers.get("traceparent"), connection)
+    known = Caller(caller, write, connection)
     server: LazyServer = request.app.state.server
     streams: EventStreams = request.app.state.door.streams
     return McpResponse(await server.get(), known, streams, body, begins=begins)

@@ -13,6 +13,7 @@ from libs.contracts.resources.agents import Agent
 from libs.contracts.resources.turns import TurnActionRequired, TurnCancelled, TurnCompleted, TurnFailed, TurnRequest
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import typed_events
+from services.gateway.entrypoints.door.answers import MAX_WAIT
 from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.mcp.answers import completed, state_of
 from services.gateway.entrypoints.mcp.calls import Call
@@ -20,7 +21,6 @@ from services.gateway.entrypoints.mcp.progress import ProgressWriter
 from services.gateway.entrypoints.mcp.schemas import AgentAnswer, Ask
 from services.gateway.use_cases.turns import SubmittedTurn
 
-_LONGEST_SECONDS: Final = 600.0
 _CANCEL_SECONDS: Final = 15.0
 _log: Final = structlog.get_logger("gateway.mcp")
 
@@ -44,7 +44,7 @@ class Asking:
         request = TurnRequest(stream=call.is_followed)
         async with self.door.turns.submit(write, session_id, asked.message, request) as turn:
             try:
-                async with asyncio.timeout(_LONGEST_SECONDS):
+                async with asyncio.timeout(MAX_WAIT):
                     return await self._outcome(call, turn)
             except TimeoutError:
                 return state_of(await self.door.turns.read(identity, turn.command_id))

@@ -10,7 +10,7 @@ import orjson
 from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.entrypoints.door.writes import correlation_id, repeatable
+from services.gateway.entrypoints.door.writes import repeatable
 
 RequestId = str | int
 _METHOD, _PATH = "POST", "/mcp"
@@ -24,16 +24,13 @@ class Caller:
     """
 
     principal: Principal
-    traceparent: str | None = None
+    write: Write
     connection: str | None = None
     has_left: bool = False
 
     @property
     def identity(self) -> Identity:
         return self.principal.identity
-
-    def write(self) -> Write:
-        return Write(identity=self.identity, correlation_id=correlation_id(), traceparent=self.traceparent)
 
     def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
         """Returns the record by which a cancellation finds the request's turn.
@@ -70,4 +67,4 @@ class Call:
             request: IdempotentRequest | None = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
         else:
             request = self.caller.named(self.request_id, values)
-        return replace(self.caller.write(), request=request)
+        return replace(self.caller.write, request=request)

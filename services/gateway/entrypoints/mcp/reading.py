@@ -15,16 +15,7 @@ from libs.contracts.resources.knowledge_bases import KnowledgeBase, KnowledgeBas
 from libs.contracts.resources.sessions import Session
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.application import Door
-from services.gateway.entrypoints.mcp.schemas import (
-    Agents,
-    Conversation,
-    KnowledgeBases,
-    ListedAgent,
-    ListedKnowledgeBase,
-    Passages,
-    SaidMessage,
-    SearchKnowledge,
-)
+from services.gateway.entrypoints.mcp import schemas
 
 _MOST_AGENTS: Final = 50
 """The maximum number of agents that have a separate tool."""
@@ -63,14 +54,14 @@ class Reading:
         listed = await self.door.agents.visible_to(identity)
         return next((each.agent_key for each in listed if ask_name(each.agent_key) == tool), None)
 
-    async def agents(self, identity: Identity) -> Agents:
+    async def agents(self, identity: Identity) -> schemas.Agents:
         listed = await self.door.agents.visible_to(identity)
-        return Agents(agents=[_listed(agent, number < _MOST_AGENTS) for number, agent in enumerate(listed)])
+        return schemas.Agents(agents=[_listed(agent, number < _MOST_AGENTS) for number, agent in enumerate(listed)])
 
-    async def knowledge_bases(self, caller: Principal) -> KnowledgeBases:
+    async def knowledge_bases(self, caller: Principal) -> schemas.KnowledgeBases:
         page = await self._knowledge_bases(caller, 0)
         listed = [
-            ListedKnowledgeBase(
+            schemas.ListedKnowledgeBase(
                 id=each.id,
                 name=each.name,
                 description=each.description,
@@ -79,33 +70,30 @@ class Reading:
             )
             for each in page.knowledge_bases
         ]
-        return KnowledgeBases(knowledge_bases=listed, total=page.total)
+        return schemas.KnowledgeBases(knowledge_bases=listed, total=page.total)
 
-    async def search(self, caller: Principal, wanted: SearchKnowledge) -> Passages:
+    async def search(self, caller: Principal, wanted: schemas.SearchKnowledge) -> schemas.Passages:
         """Searches a knowledge base. Raises ``Conflict`` if several knowledge bases have the given name."""
         base_id = await self._knowledge_base_id(caller, wanted.knowledge_base)
         body = orjson.dumps({"query": wanted.query, "top_k": wanted.top_k})
         path = f"/internal/knowledge-bases/{base_id}/search"
         found = SearchReply.model_validate_json(await self.door.owners.ask(caller, "ingestion", path, body))
-        return Passages(knowledge_base_id=base_id, query=wanted.query, results=found.results)
+        return schemas.Passages(knowledge_base_id=base_id, query=wanted.query, results=found.results)
 
-    async def conversation(self, identity: Identity, session_id: str) -> Conversation:
+    async def conversation(self, identity: Identity, session_id: str) -> schemas.Conversation:
         sessions = self.door.sessions
         session = await sessions.read(identity, session_id)
-        messages = await sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=0)
-        omitted = messages.total - len(messages.messages)
-        if omitted:
-            messages = await sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=omitted)
-        return Conversation(
+        page = await sessions.last_messages(identity, session.session_id, _MOST_MESSAGES)
+        return schemas.Conversation(
             session_id=session.session_id,
             agent=agent_name(session),
             status=session.status,
             created_at=session.created_at,
             # Leaves out messages without text, which are tool calls in an imported history.
             messages=[
-                SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
+                schemas.SaidMessage.model_validate(each, from_attributes=True) for each in page.messages if each.content
             ],
-            omitted=omitted,
+            omitted=page.total - len(page.messages),
             required_actions=list(await sessions.open_actions(identity, session.session_id)),
         )
 
@@ -136,8 +124,8 @@ def agent_name(session: Session) -> str:
     return str(session.agent_config.get("name", ""))
 
 
-def _listed(agent: Agent, has_tool: bool) -> ListedAgent:
-    return ListedAgent(
+def _listed(agent: Agent, has_tool: bool) -> schemas.ListedAgent:
+    return schemas.ListedAgent(
         agent_key=agent.agent_key,
         name=agent.name,
         agent_type=agent.architecture,

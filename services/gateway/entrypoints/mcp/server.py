@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from mcp.server import Server, ServerRequestContext
@@ -83,10 +85,8 @@ class McpServer:
             await asyncio.get_running_loop().create_future()
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        try:
+        with _refusals():
             return ListToolsResult(tools=await self._tools.listed(_caller(context).principal))
-        except Exception as problem:
-            raise _refused(problem) from None
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         result = await self._tools.call(_call(context), params.name, params.arguments or {})
@@ -95,21 +95,17 @@ class McpServer:
         return result
 
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        try:
-            cursor = None if params is None else params.cursor
+        cursor = None if params is None else params.cursor
+        with _refusals():
             found, following = await self._resources.listed(_caller(context).principal, cursor)
-        except Exception as problem:
-            raise _refused(problem) from None
         return ListResourcesResult(resources=found, next_cursor=following)
 
     async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         return ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        try:
+        with _refusals(uri=str(params.uri)):
             contents = await self._resources.read(_caller(context).principal, str(params.uri))
-        except Exception as problem:
-            raise _refused(problem, uri=str(params.uri)) from None
         return ReadResourceResult(contents=[contents])
 
     async def _cancelled(self, context: Context, params: CancelledNotificationParams) -> None:
@@ -117,7 +113,7 @@ class McpServer:
         caller = _caller(context)
         if (request := caller.named(params.request_id)) is not None:
             # Runs in a separate task, because the SDK closes the notification's transport immediately.
-            self._asking.cancel(caller.write(), request)
+            self._asking.cancel(caller.write, request)
 
 
 def _caller(context: Context) -> Caller:
@@ -144,7 +140,12 @@ def _call(context: Context) -> Call:
     )
 
 
-def _refused(problem: Exception, **about: str) -> MCPError:
-    error = as_service_error(problem)
-    code = INTERNAL_ERROR if error.kind in ON_OUR_SIDE else INVALID_PARAMS
-    return MCPError(code, error.message, {"type": error.kind.value, **about})
+@contextmanager
+def _refusals(**about: str) -> Iterator[None]:
+    """Converts exceptions into errors of the protocol."""
+    try:
+        yield
+    except Exception as problem:
+        error = as_service_error(problem)
+        code = INTERNAL_ERROR if error.kind in ON_OUR_SIDE else INVALID_PARAMS
+        raise MCPError(code, error.message, {"type": error.kind.value, **about}) from None

@@ -13,22 +13,11 @@ from libs.contracts.resources.agents import Agent
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.errors import as_service_error
+from services.gateway.entrypoints.mcp import schemas
 from services.gateway.entrypoints.mcp.answers import failure_text, next_step
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call
 from services.gateway.entrypoints.mcp.reading import Reading, ask_name
-from services.gateway.entrypoints.mcp.schemas import (
-    AgentAnswer,
-    Agents,
-    Ask,
-    AskAgent,
-    Conversation,
-    KnowledgeBases,
-    NoArguments,
-    Passages,
-    ReadSession,
-    SearchKnowledge,
-)
 
 Do = Callable[["Tools", Call, Any], Awaitable[BaseModel]]
 _READS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -44,10 +33,10 @@ class ToolKind:
 
     title: str
     description: str
-    takes: type[BaseModel]
+    takes: type[BaseModel] = schemas.NoArguments
     returns: type[BaseModel]
     scopes: Sequence[Scope]
-    annotations: ToolAnnotations
+    only_reads: bool = True
     do: Do
 
     def tool(self, name: str) -> Tool:
@@ -58,7 +47,7 @@ class ToolKind:
             input_schema=self.takes.model_json_schema(),
             # Uses the schema for validation, because the schema for serialization requires fields with defaults.
             output_schema=self.returns.model_json_schema(),
-            annotations=self.annotations,
+            annotations=_READS if self.only_reads else _ASKS,
         )
 
 
@@ -66,10 +55,8 @@ _KINDS: Final = {
     "list_agents": ToolKind(
         title="List agents",
         description="Lists the agents that you can ask, with their keys for ask_agent.",
-        takes=NoArguments,
-        returns=Agents,
+        returns=schemas.Agents,
         scopes=[Scope.AGENTS_READ],
-        annotations=_READS,
         do=lambda tools, call, _: tools.reading.agents(call.caller.identity),
     ),
     "ask_agent": ToolKind(
@@ -79,37 +66,33 @@ _KINDS: Final = {
             " session_id with the next message. If the status is waiting, a person or program has to act first."
             " The result says how."
         ),
-        takes=AskAgent,
-        returns=AgentAnswer,
+        takes=schemas.AskAgent,
+        returns=schemas.AgentAnswer,
         scopes=_ASKING,
-        annotations=_ASKS,
+        only_reads=False,
         do=lambda tools, call, asked: tools.asking.ask(call, asked.agent_key, asked),
     ),
     "list_knowledge_bases": ToolKind(
         title="List knowledge bases",
         description="Lists the knowledge bases that search_knowledge can search.",
-        takes=NoArguments,
-        returns=KnowledgeBases,
+        returns=schemas.KnowledgeBases,
         scopes=[Scope.KNOWLEDGE_READ],
-        annotations=_READS,
         do=lambda tools, call, _: tools.reading.knowledge_bases(call.caller.principal),
     ),
     "search_knowledge": ToolKind(
         title="Search a knowledge base",
         description="Searches the documents of a knowledge base by words and by meaning. Returns passages.",
-        takes=SearchKnowledge,
-        returns=Passages,
+        takes=schemas.SearchKnowledge,
+        returns=schemas.Passages,
         scopes=[Scope.KNOWLEDGE_READ],
-        annotations=_READS,
         do=lambda tools, call, wanted: tools.reading.search(call.caller.principal, wanted),
     ),
     "read_session": ToolKind(
         title="Read a conversation",
         description="Returns a session's messages and open actions.",
-        takes=ReadSession,
-        returns=Conversation,
+        takes=schemas.ReadSession,
+        returns=schemas.Conversation,
         scopes=[Scope.SESSIONS_READ],
-        annotations=_READS,
         do=lambda tools, call, wanted: tools.reading.conversation(call.caller.identity, wanted.session_id),
     ),
 }
@@ -121,10 +104,10 @@ def _ask(agent_key: str, name: str, tools: Sequence[str] = ()) -> ToolKind:
     return ToolKind(
         title=f"Ask {name}",
         description=f"Sends a message to the agent {name} and returns its reply, like ask_agent.{able}",
-        takes=Ask,
-        returns=AgentAnswer,
+        takes=schemas.Ask,
+        returns=schemas.AgentAnswer,
         scopes=_ASKING,
-        annotations=_ASKS,
+        only_reads=False,
         do=lambda tools, call, asked: tools.asking.ask(call, agent_key, asked),
     )
 
@@ -174,7 +157,7 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
 def _result(value: BaseModel) -> CallToolResult:
     """Returns a value as structured content, and as text for clients without support for structured content."""
     content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
-    if isinstance(value, AgentAnswer):
+    if isinstance(value, schemas.AgentAnswer):
         if (advice := next_step(value)) is not None:
             content.insert(0, TextContent(text=advice))
         content += [ResourceLink(name=each.name, uri=each.uri, mime_type=each.content_type) for each in value.artifacts]

@@ -15,6 +15,7 @@ from libs.contracts.resources.turns import RequiredAction
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE
+from services.gateway.entrypoints.openai.message_parts import without_fence
 
 _ANOTHER_TEXT: Final = "The response was restarted after a crash, and its text changed. Send the request again."
 DONE: Final = b"data: [DONE]\n\n"
@@ -39,10 +40,7 @@ def completion(model: str, reply: ExecuteReply) -> bytes:
 
 
 def content_of(reply: ExecuteReply) -> str:
-    """Returns the reply's text. Removes a code fence around structured output."""
-    if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
-        return write_json(reply.response.output).decode()
-    return reply.response.content
+    return without_fence(reply.response.content, reply.response.output)
 
 
 def requested(reply: ExecuteReply) -> list[ToolCallRecord]:

@@ -2,14 +2,14 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from libs.contracts.findings import invalid
 from libs.contracts.models import JsonObject, StrictModel
 from libs.contracts.resources.messages import ImageDetail
+from services.gateway.entrypoints.door.bodies import validated
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.message_parts import EchoedPart, ImageAddress
-from services.gateway.entrypoints.openai.response_request import Metadata
+from services.gateway.entrypoints.openai.response_request import Metadata, TextFormat
 
 _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "n": (1,),
@@ -21,18 +21,14 @@ _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "modalities": (["text"],),
     "service_tier": ("auto", "default"),
     "store": (False,),
-    "seed": (),
-    "audio": (),
-    "prediction": (),
-    "reasoning_effort": (),
-    "verbosity": (),
-    "web_search_options": (),
-    "moderation": (),
-    "prompt_cache_options": (),
-    "prompt_cache_retention": (),
-    "functions": (),
-    "function_call": (),
-}
+    **dict.fromkeys(
+        (
+            "audio", "function_call", "functions", "moderation", "prediction", "prompt_cache_options",
+            "prompt_cache_retention", "reasoning_effort", "seed", "verbosity", "web_search_options",
+        ),
+        (),
+    ),
+}  # fmt: skip
 """Unsupported fields, with the values that are accepted because they have no effect."""
 _INSTEAD: Final = {
     "functions": "use tools",
@@ -143,14 +139,6 @@ class NamedFunction(StrictModel):
     function: FunctionName
 
 
-class PlainText(StrictModel):
-    type: Literal["text"]
-
-
-class JsonText(StrictModel):
-    type: Literal["json_object"]
-
-
 class NamedSchema(StrictModel):
     name: str
     description: str | None = None
@@ -180,7 +168,7 @@ class ChatBody(StrictModel):
     tools: list[FunctionTool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
     parallel_tool_calls: bool | None = None
-    response_format: Annotated[PlainText | JsonText | SchemaText, Field(discriminator="type")] | None = None
+    response_format: Annotated[TextFormat | SchemaText, Field(discriminator="type")] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     stop: str | list[str] | None = None
@@ -201,7 +189,4 @@ def chat_body(values: dict[str, Any]) -> ChatBody:
         elif value is not None and value not in _NO_EFFECT[name]:
             hint = _INSTEAD.get(name)
             raise refuse(name, f"{name!r} isn't supported{f': {hint}' if hint else ''}.")
-    try:
-        return ChatBody.model_validate(taken, strict=True)
-    except ValidationError as problem:
-        raise invalid(problem, taken, ChatBody) from None
+    return validated(ChatBody, taken, strict=True)

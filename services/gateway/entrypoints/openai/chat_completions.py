@@ -7,16 +7,15 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.errors import InvalidRequest, ServiceError, TimedOut, ValidationFailed
+from libs.contracts.errors import ServiceError, TimedOut
 from libs.contracts.identity import Scope
 from libs.contracts.replies import ExecuteReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_progress import typed_events
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import MAX_WAIT, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.image_bodies import ParsedObjectWithImages
-from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
@@ -39,9 +38,7 @@ async def create_chat_completion(
     submitting = door.turns.submit(write, turn.begins, turn.content, turn.request)
     if body.stream:
         headers: dict[str, str] = {}
-        options = turn.request.options
-        whole = options is not None and options.output_schema is not None
-        return await door.streams.respond(request, _chunks(submitting, body, whole, headers), caller, headers)
+        return await door.streams.respond(request, _chunks(submitting, body, headers), caller, headers)
     return await _complete(request, submitting, body)
 
 
@@ -53,7 +50,7 @@ async def _complete(
         try:
             end = await submitted.finish(MAX_WAIT)
         except ServiceError as problem:
-            shown = renamed(problem, NAMES) if isinstance(problem, InvalidRequest | ValidationFailed) else problem
+            shown = renamed(problem, NAMES)
             if submitted.has_failed:
                 return turn_error(request, shown, headers)
             raise shown from None
@@ -71,16 +68,17 @@ async def _complete(
 
 
 async def _chunks(
-    submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody, whole: bool, headers: dict[str, str]
+    submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
     """Yields the chunks. Adds to the response's ``headers`` before the first chunk."""
     async with submitting as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+        whole = body.response_format is not None and body.response_format.type != "text"
         stream = ChatStream(body.model, submitted.session_id, submitted.command_id, usage, whole)
         try:
             async with aclosing(stream.chunks(typed_events(submitted.follow()))) as chunks:
                 async for chunk in chunks:
                     yield chunk
-        except (InvalidRequest, ValidationFailed) as problem:
+        except ServiceError as problem:
             raise renamed(problem, NAMES) from None

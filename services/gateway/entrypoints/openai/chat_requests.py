@@ -1,8 +1,7 @@
 """Converts a chat completion's request into a turn."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -17,9 +16,7 @@ from services.gateway.entrypoints.openai.chat_bodies import (
     Call,
     ChatBody,
     ChatMessage,
-    ImagePart,
     Instruction,
-    JsonText,
     NamedFunction,
     SchemaText,
     TextPart,
@@ -28,6 +25,7 @@ from services.gateway.entrypoints.openai.chat_bodies import (
 )
 from services.gateway.entrypoints.openai.conventions import refuse, renamed
 from services.gateway.entrypoints.openai.message_parts import arguments_in, image_given
+from services.gateway.entrypoints.openai.response_request import TextFormat
 
 _EXPIRES_SECONDS: Final = 24 * 3600
 NAMES: Final = {
@@ -41,8 +39,7 @@ NAMES: Final = {
 """The request's field names, by the turn's field names."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTurn:
+class ChatTurn(NamedTuple):
     """A turn to submit, and the unlisted session that the turn starts."""
 
     begins: SessionBeginning
@@ -64,7 +61,8 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
     after = [_history(place, message) for place, message in said if place > asked]
     try:
         execute = ExecuteBody.model_validate({"content": _content(question), "options": _options(body)})
-        check_options(execute.options, caller)
+        if execute.options is not None:
+            check_options(execute.options, caller)
     except ValidationError as problem:
         details = validation_details(problem.errors())
         raise renamed(ValidationFailed(f"Invalid body: {details[0].message}.", details=details), NAMES) from None
@@ -82,15 +80,11 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Turns the last instruction into a user message if there are no user messages, as in OpenAI's API."""
-    if any(isinstance(message, UserMessage) for message in messages):
+    instructions = [(place, message) for place, message in enumerate(messages) if isinstance(message, Instruction)]
+    if not instructions or any(isinstance(message, UserMessage) for message in messages):
         return list(messages)
-    last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)
-    return [
-        UserMessage(role="user", content=message.content)
-        if place == last and isinstance(message, Instruction)
-        else message
-        for place, message in enumerate(messages)
-    ]
+    place, last = instructions[-1]
+    return [*messages[:place], UserMessage(role="user", content=last.content), *messages[place + 1 :]]
 
 
 def _options(body: ChatBody) -> dict[str, Any]:
@@ -129,23 +123,23 @@ def _tools(body: ChatBody) -> list[dict[str, Any]] | None:
 
 
 def _schema(body: ChatBody) -> dict[str, Any] | None:
-    if isinstance(body.response_format, JsonText):
-        return {"type": "object"}
-    if isinstance(body.response_format, SchemaText):
-        return body.response_format.json_schema.json_schema or {}
-    return None
+    match body.response_format:
+        case SchemaText(json_schema=given):
+            return given.json_schema or {}
+        case TextFormat(type="json_object"):
+            return {"type": "object"}
+        case _:
+            return None
 
 
 def _content(message: UserMessage) -> str | list[dict[str, Any]]:
-    return message.content if isinstance(message.content, str) else _blocks(message.content)
-
-
-def _blocks(parts: Sequence[TextPart | ImagePart]) -> list[dict[str, Any]]:
+    if isinstance(message.content, str):
+        return message.content
     return [
         {"type": "text", "text": part.text}
         if isinstance(part, TextPart)
         else {"type": "image_url", "image_url": image_given(part.image_url.url, part.image_url.detail)}
-        for part in parts
+        for part in message.content
     ]
 
 

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError, ValidationFailed, dotted_path
 from libs.contracts.identifiers import creation_time
 from libs.tracing import current_correlation_id
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.errors import ErrorShape, refusal
 
 P = TypeVar("P", bound=ServiceError)
@@ -43,7 +43,7 @@ def error_fields(info: ErrorInfo) -> dict[str, Any]:
     return {
         "message": info.message if finding is None else _with_hint(info.message, finding.hint),
         "type": _TYPES.get(info.type, "invalid_request_error"),
-        "param": ".".join(map(str, finding.loc)) or None if finding is not None else None,
+        "param": dotted_path(finding.loc) or None if finding is not None else None,
         "code": finding.type if finding is not None else _CODES.get(info.type, str(info.type)),
     }
 
@@ -98,13 +98,13 @@ def renamed(problem: P, names: Mapping[str, str]) -> P:
 
 def _renamed(loc: Sequence[str | int], names: Mapping[str, str]) -> list[str | int]:
     for length in (2, 1):
-        if (name := names.get(".".join(map(str, loc[:length])))) is not None:
+        if (name := names.get(dotted_path(loc[:length]))) is not None:
             return [*filter(None, name.split(".")), *loc[length:]]
     return list(loc)
 
 
 def deleted(identifier: str, kind: str) -> Response:
-    return json_answer(orjson.dumps({"id": identifier, "object": kind, "deleted": True}))
+    return value_answer({"id": identifier, "object": kind, "deleted": True})
 
 
 def created_at(identifier: str) -> int:

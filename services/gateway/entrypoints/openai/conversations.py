@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
 
-import orjson
 from fastapi import Depends, Security
 from pydantic import Field
 from starlette.responses import Response
@@ -15,7 +14,7 @@ from libs.contracts.resources.messages import HistoryMessage, Message
 from libs.contracts.resources.sessions import NO_AGENT, Session
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
@@ -23,8 +22,7 @@ from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse
-from services.gateway.entrypoints.openai.input_history import is_instruction, messages_of
-from services.gateway.entrypoints.openai.input_items import InputItem
+from services.gateway.entrypoints.openai.input_items import InputItem, is_instruction, messages_of
 from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json, history_items
 from services.gateway.entrypoints.openai.response_request import Metadata
@@ -108,7 +106,7 @@ async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, door:
 async def get_item(conversation_id: str, item_id: str, caller: Reader, door: DoorDep) -> Response:
     async for item in _items(door.sessions, caller, session_of(conversation_id), newest_first=True):
         if item["id"] == item_id:
-            return _json(item)
+            return value_answer(item)
     raise NotFound("This conversation has no item with this ID.")
 
 
@@ -140,19 +138,13 @@ def _history(items: Sequence[Any]) -> list[HistoryMessage]:
 
 
 async def _items(sessions: Sessions, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
-    offset = 0
-    if newest_first:
-        offset = max((await sessions.messages(caller.identity, session_id, limit=1, offset=0)).total - _PAGE, 0)
-    length = _PAGE
-    while True:
-        page = await sessions.messages(caller.identity, session_id, offset=offset, limit=length)
+    total = (await sessions.messages(caller.identity, session_id, limit=1, offset=0)).total
+    offsets = range(0, total, _PAGE)
+    for offset in reversed(offsets) if newest_first else offsets:
+        page = await sessions.messages(caller.identity, session_id, offset=offset, limit=_PAGE)
         items = [item for message in page.messages for item in _of(message)]
         for item in reversed(items) if newest_first else items:
             yield item
-        if (offset == 0) if newest_first else not page.has_more:
-            return
-        length = min(offset, _PAGE) if newest_first else _PAGE
-        offset = offset - length if newest_first else offset + _PAGE
 
 
 def _of(message: Message) -> list[Json]:
@@ -166,8 +158,4 @@ def _answer(session: Session) -> Response:
         "created_at": int(parse_time(session.created_at).timestamp()),
         "metadata": session.metadata or {},
     }
-    return _json(conversation, turn_headers(session.session_id))
-
-
-def _json(value: Any, headers: dict[str, str] | None = None) -> Response:
-    return json_answer(orjson.dumps(value), headers=headers)
+    return value_answer(conversation, headers=turn_headers(session.session_id))

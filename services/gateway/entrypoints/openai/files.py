@@ -3,8 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
 
-import orjson
-from fastapi import Depends, Query, Request, Security
+from fastapi import Query, Request, Security
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
@@ -15,7 +14,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.resources.files import DeleteFile, File, FilePage
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream, protocol_router
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.queries import whole_number
@@ -65,16 +64,10 @@ class _FileForm(UploadStream):
         self._purpose = value
 
 
-async def _upload(request: Request) -> UploadStream:
-    return _FileForm(request)
-
-
 @router.post("")
-async def upload_file(
-    request: Request, caller: Writer, form: Annotated[UploadStream, Depends(_upload)], transfers: TransferProxyDep
-) -> Response:
-    stored = await transfers.upload(request, caller, form, "ingestion", _FILES)
-    return json_answer(orjson.dumps(_file(File.model_validate_json(stored))))
+async def upload_file(request: Request, caller: Writer, transfers: TransferProxyDep) -> Response:
+    stored = await transfers.upload(request, caller, _FileForm(request), "ingestion", _FILES)
+    return value_answer(_file(File.model_validate_json(stored)))
 
 
 class FilesQuery(ListQuery):
@@ -93,7 +86,7 @@ async def list_files(cursor: Annotated[FilesQuery, Query()], caller: Reader, ups
 @router.get("/{file_id}")
 async def get_file(file_id: str, caller: Reader, upstream: Upstream) -> Response:
     found = await upstream.read(File, caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
-    return json_answer(orjson.dumps(_file(found)))
+    return value_answer(_file(found))
 
 
 @router.get("/{file_id}/content")

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, model_validator
 
 from libs.contracts.models import StrictModel
 from libs.contracts.resources.messages import ImageDetail, ImageUrl
-from libs.json_text import NotJson, read_json
+from libs.json_text import NotJson, read_json, write_json
 from services.gateway.domain.inline_images import stands_for_image
 
 _ON_THE_WEB: Final = re.compile(r"https?://.{0,3990}", re.IGNORECASE | re.DOTALL)
@@ -34,6 +34,11 @@ def arguments_in(text: str) -> dict[str, Any] | None:
 def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
     """Returns an image for a turn, without the detail ``auto``, which some providers reject."""
     return ImageUrl(url=url, detail=None if detail == "auto" else detail)
+
+
+def without_fence(text: str, output: Any) -> str:
+    """Removes a code fence, which some models add, around structured output."""
+    return write_json(output).decode() if output is not None and text.lstrip().startswith("```") else text
 
 
 class EchoedPart(StrictModel):

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Annotated, Any, Final
 
-import orjson
 from fastapi import Security
 from starlette.responses import Response
 
@@ -11,7 +10,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.resources.agents import Agent
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.application import DoorDep, protocol_router
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.openai.conventions import PREFIX
@@ -26,15 +25,15 @@ async def list_models(caller: Reader, door: DoorDep) -> Response:
         door.agents.visible_to(caller.identity), door.agents.provider_models(caller.identity)
     )
     data = [*(_agent(agent) for agent in agents), *(_of_provider(name) for name in models)]
-    return json_answer(orjson.dumps({"object": "list", "data": data}))
+    return value_answer({"object": "list", "data": data})
 
 
 @router.get("/{model:path}")
 async def get_model(model: str, caller: Reader, door: DoorDep) -> Response:
     if ":" not in model:
-        return json_answer(orjson.dumps(_agent(await door.agents.find(caller.identity, model))))
+        return value_answer(_agent(await door.agents.find(caller.identity, model)))
     await door.agents.beginning_of(caller.identity, model)
-    return json_answer(orjson.dumps(_of_provider(model)))
+    return value_answer(_of_provider(model))
 
 
 def _agent(agent: Agent) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-import orjson
 from fastapi import Query
 from pydantic import AfterValidator
 from starlette.responses import Response
 
 from libs.contracts.errors import ValidationFailed
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import value_answer
 from services.gateway.entrypoints.door.queries import QueryModel, whole_number
 from services.gateway.entrypoints.openai.conventions import refuse
 
@@ -42,16 +41,14 @@ Cursor = Annotated[ListQuery, Query()]
 
 
 def page(data: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
-    return json_answer(
-        orjson.dumps(
-            {
-                "object": "list",
-                "data": data,
-                "first_id": data[0]["id"] if data else None,
-                "last_id": data[-1]["id"] if data else None,
-                "has_more": has_more,
-            }
-        )
+    return value_answer(
+        {
+            "object": "list",
+            "data": data,
+            "first_id": data[0]["id"] if data else None,
+            "last_id": data[-1]["id"] if data else None,
+            "has_more": has_more,
+        }
     )
 
 

@@ -5,7 +5,7 @@ numbered from 0. An event's number is derived from the position in the turn's st
 stream.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo
@@ -16,6 +16,7 @@ from libs.contracts.resources.turns import RequiredAction
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.openai import response_items as items
 from services.gateway.entrypoints.openai.conventions import error_fields
+from services.gateway.entrypoints.openai.message_parts import without_fence
 from services.gateway.entrypoints.openai.response_items import Json
 
 # An event's number is the sequence of the turn's event times this, plus the index among derived events and texts. All
@@ -45,7 +46,8 @@ class ResponseBuilder:
         self.turn_id = turn_id
         self._head = head
         self._wanted = part
-        self._part = 0
+        self.part = 0
+        """The number of the turn's current response."""
         self._output: list[Json] = []
         self._usage: Usage | None = None
         self._citations: list[Citation] = []
@@ -54,16 +56,11 @@ class ResponseBuilder:
         self._approvals: dict[str, str] = {}
         self._result: Json | None = None
         self._text: _Text | None = None
-        self.has_begun = False
+        self._has_begun = False
         self._sequence = 0
         self._slot = 0
         self._asked_at = (0, 0)
         self._events: list[Json] = []
-
-    @property
-    def part(self) -> int:
-        """The number of the turn's current response."""
-        return self._part
 
     def response(self) -> Json:
         return self._result or {
@@ -71,7 +68,7 @@ class ResponseBuilder:
             "id": response_id(self.turn_id, self._wanted),
             "status": self.status,
             "error": None if self.error is None else _error(self.error),
-            "output": list(self._output) if self._part == self._wanted else [],
+            "output": list(self._output) if self.part == self._wanted else [],
             "usage": None if self._usage is None else items.usage_object(self._usage),
         }
 
@@ -85,10 +82,12 @@ class ResponseBuilder:
             self._take_event(event)
         return self._events
 
-    def end_wait(self) -> list[Json]:
-        """Ends the response because the turn is waiting and all actions are known. Returns the events to send."""
+    def end_if_waiting(self, turn: turns.Turn) -> list[Json]:
+        """Ends the response if the turn is waiting and all of its actions are known. Returns the events to send."""
+        waits_for = {action.action_id for action in turn.required_actions}
         self._events = []
-        self._finish_wait()
+        if turn.status == "waiting" and waits_for and waits_for <= self.open_actions.keys():
+            self._finish_wait()
         return self._events
 
     def _take_event(self, event: Any) -> None:
@@ -127,19 +126,18 @@ class ResponseBuilder:
 
     def _begin(self, status: str) -> None:
         self.status = status
-        if not self.has_begun:
-            self.has_begun = True
+        if not self._has_begun:
+            self._has_begun = True
             self._emit("response.created", response=self.response())
         self._emit(f"response.{status}", response=self.response())
 
     def _take_text(self, delta: turns.OutputTextDelta) -> None:
         text = self._text
         if text is None:
-            text = self._text = _Text(f"msg_{self.turn_id}_{self._sequence}", len(self._output))
-            begun = {**items.message_item(text.id, "", "in_progress", final=True), "content": []}
-            self._output.append(begun)
             self._slot = _TEXT_BEGINS
-            self._emit("response.output_item.added", output_index=text.index, item=begun)
+            message_id = f"msg_{self.turn_id}_{self._sequence}"
+            position = self._add({**items.message_item(message_id, "", "in_progress", final=True), "content": []})
+            text = self._text = _Text({**position, "content_index": 0}, [])
             self._emit("response.content_part.added", **text.position, part=items.text_part(""))
         text.pieces.append(delta.text)
         self._slot = _TEXT + delta.offset + len(delta.text)
@@ -161,22 +159,21 @@ class ResponseBuilder:
         text, self._text = self._text, None
         if text is None:
             return
-        content, citations = "".join(text.pieces), self._citations if final else ()
-        if value is not None and content.lstrip().startswith("```"):
-            content = items.json_text(value)
+        content, citations = without_fence("".join(text.pieces), value), self._citations if final else ()
         status = "completed" if final else "incomplete"
-        item = items.message_item(text.id, content, status, citations, final=final)
-        self._output[text.index] = item if final else {**item, "content": []}
+        item = items.message_item(text.position["item_id"], content, status, citations, final=final)
         self._emit("response.output_text.done", **text.position, text=content, logprobs=[])
         self._emit("response.content_part.done", **text.position, part=item["content"][0])
-        self._emit("response.output_item.done", output_index=text.index, item=item)
+        self._done(item, text.position)
+        if not final:
+            self._output[text.position["output_index"]] = {**item, "content": []}
 
     def _take_result(self, call_id: str, tool: str, output: str | None, reason: str | None) -> None:
         arguments = self._calls.pop(call_id, {})
         if call_id in self._client_calls:
             item_id = f"fco_{self.turn_id}_{self._sequence}"
             given = {"type": "function_call_output", "id": item_id, "status": "completed", "call_id": call_id}
-            part = self._part + bool(self.open_actions)
+            part = self.part + bool(self.open_actions)
             self._answer({**given, "output": output if reason is None else reason}, part)
             return
         item = items.tool_call_item(f"mcp_{self.turn_id}_{self._sequence}", tool, arguments, output, reason)
@@ -191,7 +188,7 @@ class ResponseBuilder:
     def _ask(self, action: RequiredAction) -> None:
         self._close_text(final=False)
         self.open_actions[action.action_id] = action
-        if self._part == self._wanted:
+        if self.part == self._wanted:
             self.asked[action.action_id] = action
         if action.kind == "approval":
             item = items.approval_request_item(action)
@@ -216,10 +213,10 @@ class ResponseBuilder:
             approved = event.decision == "approve"
             request_id = f"mcpr_{event.action_id}"
             answer = {"type": "mcp_approval_response", "id": f"mcpa_{event.action_id}", "approve": approved}
-            self._answer({**answer, "approval_request_id": request_id}, self._part + 1)
+            self._answer({**answer, "approval_request_id": request_id}, self.part + 1)
         if not self.open_actions:
-            self._part += 1
-            self._output, self.has_begun = [], False
+            self.part += 1
+            self._output, self._has_begun = [], False
             self._begin("in_progress")
 
     def _answer(self, item: Json, part: int) -> None:
@@ -237,13 +234,13 @@ class ResponseBuilder:
         self._close_text(final=False)
         if self.open_actions:
             self._finish_wait()
-            if self._part == self._wanted and self._result is not None:
+            if self.part == self._wanted and self._result is not None:
                 self._result["status"] = status
             return
         self._finish(status, "response.failed")
 
     def _finish(self, status: str, event: str) -> None:
-        if self._part != self._wanted or self.has_ended:
+        if self.part != self._wanted or self.has_ended:
             return
         self.status = status
         self._result = self.response()
@@ -261,23 +258,17 @@ class ResponseBuilder:
         self._emit("response.output_item.done", output_index=position["output_index"], item=item)
 
     def _emit(self, event: str, **fields: Any) -> None:
-        if self._part == self._wanted and not self.has_ended:
+        if self.part == self._wanted and not self.has_ended:
             number = self._sequence * _PER_EVENT + self._slot
             self._events.append({"type": event, "sequence_number": number, **fields})
         self._slot += 1
 
 
-class _Text:
+class _Text(NamedTuple):
     """A message whose text is still arriving."""
 
-    def __init__(self, item_id: str, index: int) -> None:
-        self.id = item_id
-        self.index = index
-        self.pieces: list[str] = []
-
-    @property
-    def position(self) -> Json:
-        return {"item_id": self.id, "output_index": self.index, "content_index": 0}
+    position: Json
+    pieces: list[str]
 
 
 def after(events: list[Json], number: int) -> list[Json]:
@@ -294,4 +285,5 @@ def after(events: list[Json], number: int) -> list[Json]:
 
 def _error(info: ErrorInfo) -> Json:
     fields = error_fields(info)
-    return {"code": "server_error" if fields["type"] == "server_error" else fields["code"], "message": info.message}
+    code = "server_error" if fields["type"] == "server_error" else fields["code"]
+    return {"code": code, "message": fields["message"]}

@@ -33,16 +33,12 @@ UNSUPPORTED: Final = frozenset(
 NAMES: Final = {
     "content": "input",
     "messages": "input",
-    "options.instructions": "instructions",
-    "options.temperature": "temperature",
-    "options.top_p": "top_p",
     "options.max_tokens": "max_output_tokens",
-    "options.tool_choice": "tool_choice",
-    "options.parallel_tool_calls": "parallel_tool_calls",
     "options.client_tools": "tools",
     "options.output_schema": "text.format.schema",
-    "options.metadata": "metadata",
+    "options": "",
 }
+"""The request's field names, by the turn's field names."""
 
 
 class FunctionTool(StrictModel):
@@ -89,7 +85,7 @@ class KeptRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    model: str | None = None
+    model: str = ""
     background: bool = False
     store: bool = True
     previous_response_id: str | None = None
@@ -223,15 +219,18 @@ def _unusable(problem: ValidationError) -> ValidationFailed:
     return renamed(ValidationFailed(f"Invalid body: {details[0].message}.", details=details), NAMES)
 
 
-def response_head(options: TurnOptions | None, created_at: int, model: str = "") -> JsonObject:
+def response_head(options: TurnOptions | None, created_at: int) -> JsonObject:
     """Returns the fields of a response that depend only on the request."""
     options = options or TurnOptions()
-    metadata = dict(options.metadata or {})
+    metadata, choice = dict(options.metadata or {}), options.tool_choice
     request = KeptRequest.read(metadata.pop(REQUEST_KEY, "{}"))
+    text_format: JsonObject = dict(request.format)
+    if text_format.get("type") == "json_schema":
+        text_format["schema"] = options.output_schema
     return {
         "object": "response",
         "created_at": created_at,
-        "model": model if request.model is None else request.model,
+        "model": request.model,
         "background": request.background,
         "store": request.store,
         "previous_response_id": request.previous_response_id,
@@ -242,8 +241,8 @@ def response_head(options: TurnOptions | None, created_at: int, model: str = "")
         "parallel_tool_calls": options.parallel_tool_calls is not False,
         "temperature": options.temperature,
         "top_p": options.top_p,
-        "text": {"format": _format_of(request.format, options)},
-        "tool_choice": _choice_of(options.tool_choice),
+        "text": {"format": text_format},
+        "tool_choice": {"type": "function", "name": choice.name} if isinstance(choice, NamedTool) else choice or "auto",
         "tools": [{"type": "function", "strict": True, **tool.model_dump()} for tool in options.client_tools or ()],
         "truncation": "disabled",
         "reasoning": {"effort": None, "summary": None},
@@ -253,11 +252,3 @@ def response_head(options: TurnOptions | None, created_at: int, model: str = "")
         "prompt_cache_key": request.prompt_cache_key,
         "incomplete_details": None,
     }
-
-
-def _format_of(kept: Mapping[str, Any], options: TurnOptions) -> JsonObject:
-    return {**kept, "schema": options.output_schema} if kept.get("type") == "json_schema" else dict(kept)
-
-
-def _choice_of(choice: ToolChoice | None) -> Any:
-    return {"type": "function", "name": choice.name} if isinstance(choice, NamedTool) else choice or "auto"

@@ -1,9 +1,10 @@
 """Starts, answers and follows the turns of responses."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -24,26 +25,25 @@ from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.openai.conventions import created_at, refuse, renamed
-from services.gateway.entrypoints.openai.input_history import InputHistory, is_instruction, parse_history, with_question
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,
     Answer,
     ApprovalResponse,
     FunctionCall,
     FunctionCallOutput,
-    MessageInput,
+    InputHistory,
+    is_instruction,
+    parse_history,
     resolution_of,
+    role_of,
+    with_question,
 )
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, response_id
 from services.gateway.entrypoints.openai.response_items import Json
-from services.gateway.entrypoints.openai.response_request import (
-    NAMES,
-    CreateResponse,
-    response_head,
-)
-from services.gateway.use_cases.turns import SubmittedTurn
+from services.gateway.entrypoints.openai.response_request import NAMES, CreateResponse, response_head
 
 _log = structlog.get_logger("gateway.openai")
+_RESPONSE: Final = re.compile(r"resp_([^_]+)(?:_([1-9][0-9]{0,4}))?")
 _UNSTORED_SECONDS: Final = 3600
 """The age at which the runtime deletes the session of an unstored response, if the gateway hasn't deleted it."""
 _REMOVE_SECONDS: Final = 15.0
@@ -59,10 +59,10 @@ class ResponseName:
     @classmethod
     def parse(cls, text: str) -> "ResponseName":
         """Raises ``NotFound`` if the text isn't a response's ID."""
-        turn_id, _, part = text.removeprefix("resp_").partition("_")
-        if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
+        matched = _RESPONSE.fullmatch(text)
+        if matched is None or not is_id(matched[1]):
             raise NotFound(f"The response {text[:100]!r} doesn't exist.")
-        return cls(turn_id, int(part or 0))
+        return cls(matched[1], int(matched[2] or 0))
 
 
 def session_of(conversation: str) -> str:
@@ -73,18 +73,18 @@ def session_of(conversation: str) -> str:
     return session_id
 
 
-def options_of(turn: Turn) -> TurnOptions | None:
-    return None if turn.options is None else TurnOptions.model_validate(turn.options)
+def options_of(turn: Turn) -> TurnOptions:
+    return TurnOptions.model_validate(turn.options or {})
 
 
 @dataclass(slots=True)
 class BegunResponse:
     """A response in progress. ``builder`` and ``headers`` are set by the time the first event arrives."""
 
-    events: AsyncGenerator[StreamedEvent | None, None]
-    headers: dict[str, str]
+    headers: dict[str, str] = field(default_factory=dict)
     builder: ResponseBuilder | None = None
     removes_session: bool = False
+    events: AsyncGenerator[StreamedEvent | None, None] = field(init=False)
 
     def response(self) -> Json:
         assert self.builder is not None, "no event has arrived yet"
@@ -113,7 +113,7 @@ class ResponseTurns:
         """Begins a response. Answers are submitted immediately, but a new turn starts only when its events are read."""
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
-            if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
+            if any(isinstance(item, FunctionCall | AgentCall) or role_of(item) == "assistant" for item in body.items):
                 raise refuse(
                     "input", "The conversation already has the agent's messages. Send only new input.", "invalid_value"
                 )
@@ -132,18 +132,20 @@ class ResponseTurns:
         target = await self._find_target(body, given)
         options = self._options(body, target.model, "\n\n".join(added))
         request = TurnRequest(stream=stream, options=options, client_calls=target.client_calls, whole_history=True)
-        begun = BegunResponse(_nothing(), {}, removes_session=body.store is False)
+        begun = BegunResponse(removes_session=body.store is False)
         begun.events = self._executed(begun, target, given.question, request)
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
         """Returns an existing response, to follow its events again. Raises ``NotFound`` for an unknown response."""
         turn, _ = await self.snapshot(name)
-        return BegunResponse(
-            self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
-            turn_headers(turn.session_id, turn.turn_id),
-            await self._builder(turn, name),
-        )
+        return await self._resumed(turn, name)
+
+    async def _resumed(self, turn: Turn, name: ResponseName, *, removes_session: bool = False) -> BegunResponse:
+        begun = BegunResponse(turn_headers(turn.session_id, turn.turn_id), await self._builder(turn, name))
+        begun.removes_session = removes_session
+        begun.events = self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START)
+        return begun
 
     def _options(self, body: CreateResponse, model: str, added_instructions: str) -> TurnOptions:
         options = body.options(model, added_instructions)
@@ -157,13 +159,15 @@ class ResponseTurns:
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
-            _require_no_open_calls(turn)
+            if turn.status == "waiting":
+                raise _no_output(turn.required_actions[0])
             previous = response_head(options_of(turn), 0)["model"]
             model = await self._require_same_agent(body.model, previous, turn.session_id)
             return _Target(turn.session_id, model, turn)
         if body.conversation_id is not None:
             session_id = session_of(body.conversation_id)
-            await self._require_no_open_actions(session_id)
+            for action in await self.door.sessions.open_actions(self._identity, session_id):
+                raise _no_output(action)
             model = await self._require_same_agent(body.model, "", session_id)
             return _Target(session_id, model)
         if body.model is None:
@@ -175,10 +179,6 @@ class ResponseTurns:
         keeps = body.store is False or given.answered or any(message.tool_calls for message in given.history)
         calls = ClientCalls(answered=given.answered) if keeps else None
         return _Target(begins, body.model, client_calls=calls)
-
-    async def _require_no_open_actions(self, session_id: str) -> None:
-        for action in await self.door.sessions.open_actions(self._identity, session_id):
-            raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
         """Returns the model's name. A session without an agent adopts the first agent that is specified.
@@ -221,26 +221,22 @@ class ResponseTurns:
 
         If the response isn't stored, or the previous response has a successor, the turn runs in a fork of the session.
         """
-        previous = target.previous
-        position = None if previous is None else previous.position + 1
-        write, session = self.write.part("turn"), target.session
+        previous, session, placed = target.previous, target.session, request
         if previous is not None and begun.removes_session:
-            session, position = await self._fork(begun, previous), None
-        placed = request.model_copy(update={"position": position})
-        submitted = self.door.turns.submit(write, session, content, placed)
+            session = await self._fork(begun, previous)
+        elif previous is not None:
+            placed = request.model_copy(update={"position": previous.position + 1})
         try:
-            async with aclosing(self._followed(begun, submitted, request.options)) as events:
+            async with aclosing(self._submitted(begun, "turn", session, content, placed)) as events:
                 async for event in events:
                     yield event
             return
         except Conflict as problem:
             if previous is None or not _has_moved_on(problem):
                 raise
-        write = self.write.part("turn.fork")
         fork = await self._fork(begun, previous)
-        submitted = self.door.turns.submit(write, fork, content, request)
         try:
-            async with aclosing(self._followed(begun, submitted, request.options)) as events:
+            async with aclosing(self._submitted(begun, "turn.fork", fork, content, request)) as events:
                 async for event in events:
                     yield event
         except ServiceError:
@@ -259,11 +255,16 @@ class ResponseTurns:
         )
         return forked.session_id
 
-    async def _followed(
-        self, begun: BegunResponse, submitted: AbstractAsyncContextManager[SubmittedTurn], options: TurnOptions | None
+    async def _submitted(
+        self,
+        begun: BegunResponse,
+        part: str,
+        session: str | SessionBeginning,
+        content: str | list[ContentBlock],
+        request: TurnRequest,
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        async with submitted as turn:
-            head = response_head(options, created_at(turn.command_id))
+        async with self.door.turns.submit(self.write.part(part), session, content, request) as turn:
+            head = response_head(request.options, created_at(turn.command_id))
             begun.builder = ResponseBuilder(turn.command_id, head)
             begun.headers.update(turn_headers(turn.session_id, turn.command_id))
             try:
@@ -276,7 +277,6 @@ class ResponseTurns:
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
         """Resolves the actions of a response, and returns the turn's next response."""
         turn, part = await self._waiting(body)
-        session_id = turn.session_id
         builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))
         self._require_same_options(body, turn)
         answered = _matched(builder.asked, answers)
@@ -284,13 +284,9 @@ class ResponseTurns:
         require_scopes(self.caller, [Scope.RUNTIME_APPROVE] if approves else [])
         for action_id, answer in answered:
             write = self.write.part(f"action:{action_id}")
-            await self.door.turns.answer(write, session_id, turn.turn_id, action_id, resolution_of(answer))
-        return BegunResponse(
-            self.door.reader.turn(self._identity, session_id, turn.turn_id, START),
-            turn_headers(session_id, turn.turn_id),
-            await self._builder(turn, ResponseName(turn.turn_id, part + 1)),
-            removes_session=body.store is False,
-        )
+            await self.door.turns.answer(write, turn.session_id, turn.turn_id, action_id, resolution_of(answer))
+        name = ResponseName(turn.turn_id, part + 1)
+        return await self._resumed(turn, name, removes_session=body.store is False)
 
     async def _waiting(self, body: CreateResponse) -> tuple[Turn, int]:
         """Returns the turn to answer, and the number of the response that requested the answers."""
@@ -312,23 +308,19 @@ class ResponseTurns:
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
         """Raises ``ValidationFailed`` for options that differ from the turn's options."""
-        given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
+        given, own = body.options("", "").model_dump(), options_of(turn).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
             # After a call, the model may choose freely.
             del given["tool_choice"]
-        for name, value in given.items():
-            if value is not None and value != own[name]:
-                problem = refuse(
-                    f"options.{name}",
-                    "Requests that answer calls can't change this field. Omit it.",
-                    "unsupported_value",
-                )
-                raise renamed(problem, NAMES)
+        changed = [f"options.{name}" for name, value in given.items() if value is not None and value != own[name]]
         kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:
-                raise refuse(name, "Requests that answer calls can't change this field. Omit it.", "unsupported_value")
+                changed.append(name)
+        if changed:
+            problem = "Requests that answer calls can't change this field. Omit it."
+            raise renamed(refuse(changed[0], problem, "unsupported_value"), NAMES)
 
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
@@ -339,30 +331,24 @@ class ResponseTurns:
         cancels the turn.
         """
         try:
-            async with aclosing(self._made(begun)) as events:
-                async for made in events:
-                    yield made
+            async with aclosing(typed_events(begun.events)) as events:
+                async for progress in events:
+                    builder = begun.builder
+                    if progress is None or builder is None:
+                        yield None
+                        continue
+                    made = builder.take(progress)
+                    if isinstance(progress.event, turns.TurnActionRequired):
+                        made += builder.end_if_waiting(await self.door.turns.read(self._identity, builder.turn_id))
+                    if builder.has_ended and begun.removes_session:
+                        await self._remove(begun)
+                    if made:
+                        yield made
+                    if builder.has_ended:
+                        return
         finally:
             if begun.removes_session and has_left is not None and await has_left():
                 await self._remove(begun)
-
-    async def _made(self, begun: BegunResponse) -> AsyncGenerator[list[Json] | None, None]:
-        async with aclosing(typed_events(begun.events)) as events:
-            async for progress in events:
-                builder = begun.builder
-                if progress is None or builder is None:
-                    yield None
-                    continue
-                made = builder.take(progress)
-                if _asks(progress):
-                    turn = await self.door.turns.read(self._identity, builder.turn_id)
-                    made += end_if_waiting(builder, turn)
-                if builder.has_ended and begun.removes_session:
-                    await self._remove(begun)
-                if made:
-                    yield made
-                if builder.has_ended:
-                    return
 
     async def _remove(self, begun: BegunResponse) -> None:
         """Deletes the response's session, at most once. If that fails, the session expires later."""
@@ -383,7 +369,7 @@ class ResponseTurns:
         """Returns the response's turn and current state. Raises ``NotFound`` if the response doesn't exist."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
         builder = await self._up_to_now(turn, await self._builder(turn, name))
-        end_if_waiting(builder, turn)
+        builder.end_if_waiting(turn)
         if turn.status in ENDED_STATUSES and not builder.has_ended and builder.part <= name.part:
             for progress in _remembered(turn):
                 builder.take(progress)
@@ -420,22 +406,6 @@ class _Target:
     client_calls: ClientCalls | None = None
 
 
-def end_if_waiting(builder: ResponseBuilder, turn: Turn) -> list[Json]:
-    """Ends the response if the turn is waiting and all of its actions are known. Returns the events to send."""
-    waits_for = {action.action_id for action in turn.required_actions}
-    if turn.status == "waiting" and waits_for and waits_for <= set(builder.open_actions):
-        return builder.end_wait()
-    return []
-
-
-def _is_of_agent(item: object) -> bool:
-    return isinstance(item, MessageInput) and item.role == "assistant"
-
-
-def _asks(progress: TurnProgress) -> bool:
-    return isinstance(progress.event, turns.TurnActionRequired)
-
-
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
     """Pairs the answers with action IDs. Raises ``ValidationFailed`` unless all actions are answered."""
     by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
@@ -453,11 +423,6 @@ def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> lis
         if action_id not in found:
             raise _no_output(action)
     return list(found.items())
-
-
-def _require_no_open_calls(turn: Turn) -> None:
-    if turn.status == "waiting":
-        raise _no_output(turn.required_actions[0])
 
 
 def _no_output(action: RequiredAction) -> ValidationFailed:
@@ -492,12 +457,3 @@ def _remembered(turn: Turn) -> list[TurnProgress]:
     text = turns.OutputTextDelta(**ids, attempt=1, step=1, offset=0, text=reply.response.content)
     completed = turns.TurnCompleted.model_validate(reply.model_dump())
     return [*calls, TurnProgress(last, text), TurnProgress(last._replace(sequence=last.sequence + 1), completed)]
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 6 and text[0] != "0"
-
-
-async def _nothing() -> AsyncGenerator[StreamedEvent | None, None]:
-    return
-    yield

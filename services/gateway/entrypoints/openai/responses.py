@@ -9,11 +9,11 @@ import orjson
 from fastapi import Depends, Query, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.errors import Conflict, InvalidRequest
+from libs.contracts.errors import Conflict, InvalidRequest, ServiceError
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_ends import ENDED_STATUSES
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import MAX_WAIT, value_answer
 from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
@@ -32,9 +32,6 @@ Executor = Annotated[
     Principal, Security(by_api_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])
 ]
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
-_END: Final = object()
-_LONGEST_WAIT: Final = 600.0
-"""The number of seconds after which an unfinished response is returned."""
 NewResponse = Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))]
 
 
@@ -47,30 +44,29 @@ async def create_response(
     events = responses.follow(begun, request.is_disconnected)
     if body.stream:
         return await door.streams.respond(request, rendered(events, _rendered), caller, begun.headers)
-    response = await _outcome(events, begun, wait=not body.background)
-    error = begun.error()
-    if error is not None and not body.background:
-        return turn_error(request, error, begun.headers)
-    return _answer(response, begun.headers)
-
-
-async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: BegunResponse, *, wait: bool) -> Json:
-    """Returns the response once its turn is accepted or, with ``wait``, once the response ends or ten minutes pass."""
     async with aclosing(events):
+        # Raises the error of a refused turn, which may be sent again.
         await anext(events, None)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_WAIT):
-                while wait and await anext(events, _END) is not _END:
+        error = None if body.background else await _error_of(begun, events)
+    if error is not None:
+        return turn_error(request, error, begun.headers)
+    return value_answer(begun.response(), headers=begun.headers)
+
+
+async def _error_of(begun: BegunResponse, events: AsyncGenerator[list[Json] | None, None]) -> ServiceError | None:
+    """Waits up to ten minutes for the response to end. Returns the reason why it has no reply, or None."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(MAX_WAIT):
+            try:
+                async for _ in events:
                     pass
-    return begun.response()
+            except ServiceError as problem:
+                return problem
+    return begun.error()
 
 
 def _rendered(events: Sequence[Json]) -> bytes:
     return b"".join(render_event(event["type"], orjson.dumps(event)) for event in events)
-
-
-def _answer(response: Json, headers: dict[str, str]) -> Response:
-    return json_answer(orjson.dumps(response), headers=headers)
 
 
 class ResponseQuery(QueryModel):
@@ -103,7 +99,7 @@ async def get_response(
     if query.starting_after is not None:
         raise refuse("starting_after", "starting_after requires stream=true.", "conflict")
     turn, builder = await responses.snapshot(name)
-    return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
+    return value_answer(builder.response(), headers=turn_headers(turn.session_id, turn.turn_id))
 
 
 @router.post("/{response_id}/cancel")
@@ -117,7 +113,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
     elif turn.status != "cancelled":
         raise InvalidRequest(f"The response has already ended with status {turn.status}.")
     turn, builder = await responses.snapshot(name)
-    return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
+    return value_answer(builder.response(), headers=turn_headers(turn.session_id, turn.turn_id))
 
 
 @router.delete("/{response_id}")

@@ -13,10 +13,9 @@ from libs.contracts.resources.knowledge_bases import KnowledgeBase
 from libs.contracts.timestamps import parse_time
 from services.gateway.entrypoints.openai.conventions import created_at
 
-_STATUS: Final = {"completed": "completed", "failed": "failed"}
-_ERRORS: Final = {"unsupported": "unsupported_file", "empty": "invalid_file", "encrypted": "invalid_file"} | {
-    "damaged": "invalid_file",
-    "too_large": "invalid_file",
+_ERRORS: Final = {
+    "unsupported": "unsupported_file",
+    **dict.fromkeys(("empty", "encrypted", "damaged", "too_large"), "invalid_file"),
 }
 _BATCH: Final = "vsfb_"
 _ID_BYTES: Final = 16
@@ -126,4 +125,4 @@ def _status(base: KnowledgeBase, file_id: str) -> str:
     # Nothing is searchable before the end of the first ingestion, so no file is complete earlier.
     if snapshot.ingestion_status == "completed" and base.status in ("pending", "running"):
         return "in_progress"
-    return _STATUS.get(snapshot.ingestion_status, "in_progress")
+    return snapshot.ingestion_status if snapshot.ingestion_status in ("completed", "failed") else "in_progress"

@@ -22,7 +22,7 @@ from libs.contracts.resources.knowledge_bases import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.entrypoints.door.answers import UpstreamReplies, entity_in, json_answer
+from services.gateway.entrypoints.door.answers import UpstreamReplies, entity_in, value_answer
 from services.gateway.entrypoints.door.application import Door, DoorDep, Upstream, protocol_router
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
@@ -95,13 +95,13 @@ async def search_store(store_id: str, caller: Reader, body: Search, upstream: Up
     path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
     reply = await upstream.ask(caller, "ingestion", path, orjson.dumps(body.wanted()))
     found = SearchReply.model_validate_json(reply)
-    return json_answer(orjson.dumps(answers.results(body.text, found.results)))
+    return value_answer(answers.results(body.text, found.results))
 
 
 @router.post("/{store_id}/files")
 async def attach_file(store_id: str, _: Writer, body: NewFile, write: IdempotentWrite, door: DoorDep) -> Response:
     store = await _change(door, write, store_id, attached=[body.file_id])
-    return json_answer(orjson.dumps(answers.store_file(store, body.file_id)))
+    return value_answer(answers.store_file(store, body.file_id))
 
 
 @router.get("/{store_id}/files")
@@ -113,7 +113,7 @@ async def list_store_files(store_id: str, cursor: FilesCursor, caller: Reader, u
 @router.get("/{store_id}/files/{file_id}")
 async def get_store_file(store_id: str, file_id: str, caller: Reader, upstream: Upstream) -> Response:
     store = await _found(upstream, caller, store_id)
-    return json_answer(orjson.dumps(answers.store_file(store, _within(store, file_id))))
+    return value_answer(answers.store_file(store, _within(store, file_id)))
 
 
 @router.get("/{store_id}/files/{file_id}/content")
@@ -121,8 +121,9 @@ async def get_store_file_content(store_id: str, file_id: str, caller: Reader, up
     file_id = _within(await _found(upstream, caller, store_id), file_id)
     found = await upstream.read(FileText, caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
     data = [{"type": "text", "text": found.text}]
-    shown = {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
-    return json_answer(orjson.dumps(shown))
+    return value_answer(
+        {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
+    )
 
 
 @router.delete("/{store_id}/files/{file_id}")
@@ -145,13 +146,13 @@ async def detach_file(
 async def attach_files(store_id: str, _: Writer, body: NewFiles, write: IdempotentWrite, door: DoorDep) -> Response:
     file_ids = [id_of(each, "file") for each in body.ids()]
     store = await _change(door, write, store_id, attached=file_ids)
-    return json_answer(orjson.dumps(answers.batch(store, answers.batch_id(file_ids), file_ids)))
+    return value_answer(answers.batch(store, answers.batch_id(file_ids), file_ids))
 
 
 @router.get("/{store_id}/file_batches/{batch_id}")
 async def get_batch(store_id: str, batch_id: str, caller: Reader, upstream: Upstream) -> Response:
     store = await _found(upstream, caller, store_id)
-    return json_answer(orjson.dumps(answers.batch(store, batch_id, answers.files_of_batch(batch_id))))
+    return value_answer(answers.batch(store, batch_id, answers.files_of_batch(batch_id)))
 
 
 @router.get("/{store_id}/file_batches/{batch_id}/files")
@@ -200,4 +201,4 @@ def _entries(store: KnowledgeBase, file_ids: list[str], status: str | None) -> l
 
 
 def _store(knowledge_base: KnowledgeBase) -> Response:
-    return json_answer(orjson.dumps(answers.store(knowledge_base)))
+    return value_answer(answers.store(knowledge_base))

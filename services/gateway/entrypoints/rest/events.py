@@ -11,12 +11,14 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from libs.contracts.errors import InvalidRequest
+from libs.contracts.findings import did_you_mean
 from libs.contracts.identity import Scope
 from libs.contracts.resources.events import EventPage, TimelineEventView
+from libs.contracts.resources.webhooks import recorded_types, selects_events
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, TimelineQuery
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import json_answer, wants_events
 from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import (
@@ -26,7 +28,6 @@ from services.gateway.entrypoints.door.queries import (
     OptionalText,
     QueryModel,
     refused_parameter,
-    wants_events,
 )
 from services.gateway.entrypoints.door.routes import answer, public_router, stream_event
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
@@ -34,7 +35,6 @@ from services.gateway.entrypoints.rest.reference.texts import TIMELINE, TIMELINE
 
 MAX_POSITION: Final = 2**63 - 1
 _MOST_TYPES: Final = 50
-_TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*(\.?\*)?|\*")
 _POSITION: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 _ORDERS: Final = ("asc", "desc")
 
@@ -52,9 +52,11 @@ def _types(given: tuple[str, ...]) -> tuple[str, ...]:
     types = tuple(dict.fromkeys(each for value in given for each in value.split(",")))
     if len(types) > _MOST_TYPES:
         raise refused_parameter("type", f"must contain at most {_MOST_TYPES} types", "use a prefix such as turn.*")
+    known = recorded_types()
     for each in types:
-        if len(each) > 100 or not _TYPE.fullmatch(each):
-            raise refused_parameter("type", "must be event types, or prefixes that end in *", "type=turn.completed")
+        if not selects_events(each, known):
+            hint = did_you_mean(each, sorted(known)) or "type=turn.completed"
+            raise refused_parameter("type", "must be event types, or prefixes that end in *", hint)
     return types
 
 

@@ -202,7 +202,8 @@ class SessionSocket:
             )
 
     async def _execute(self, message: Execute, values: dict[str, Any]) -> None:
-        check_options(message.options, self._caller)
+        if message.options is not None:
+            check_options(message.options, self._caller)
         path = f"{PREFIX}/runtime/{self._session_id}/execute/"
         key = message.idempotency_key
         write = Write(

@@ -20,20 +20,11 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.entrypoints.door.answers import json_answer, turn_answer
+from services.gateway.entrypoints.door.answers import Preference, json_answer, preference_of, turn_answer, wants_events
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key, require_scopes
-from services.gateway.entrypoints.door.queries import (
-    LastEventId,
-    OptionalText,
-    Page,
-    PageQuery,
-    Prefer,
-    Preference,
-    preference_of,
-    wants_events,
-)
+from services.gateway.entrypoints.door.queries import LastEventId, OptionalText, Page, PageQuery, Prefer
 from services.gateway.entrypoints.door.routes import PREFIX, answer, errors, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
@@ -80,7 +71,8 @@ async def execute(
     door: DoorDep,
     prefer: Prefer = None,
 ) -> Response:
-    check_options(body.options, caller)
+    if body.options is not None:
+        check_options(body.options, caller)
     preference = preference_of(prefer)
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}

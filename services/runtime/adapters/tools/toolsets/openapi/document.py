@@ -14,6 +14,7 @@ from referencing import Registry, Resource, Specification
 from referencing.exceptions import Unresolvable
 
 from libs.confined import JobRefused
+from libs.contracts.errors import dotted_path
 from libs.json_text import without_half_escapes
 from services.runtime.domain.conversation import JsonObject
 
@@ -106,8 +107,7 @@ class Document:
             return model.model_validate(value)
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise JobRefused(f"{location}: {where}: {first['msg']}") from None
+            raise JobRefused(f"{location}: {dotted_path(first['loc'])}: {first['msg']}") from None
 
     def operations(self) -> Iterator["Operation"]:
         """Yields the operations in the document's order."""
