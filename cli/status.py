@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 def status(json_output: Json = False) -> None:
     """Show the embedded stack's processes and their state.
 
-    Exits with 1 if the last start failed, the supervisor is gone, or a process isn't ready.
+    Exits with 1 unless the stack is running and every process is ready.
     """
     with failures_explained(json_output):
         current = asyncio.run(read_status(Home.from_environment()))
@@ -26,7 +26,7 @@ def status(json_output: Json = False) -> None:
         print_json(current.as_json())
     else:
         _print(current)
-    if current.is_faulty:
+    if current.state != "running":
         raise typer.Exit(1)
 
 

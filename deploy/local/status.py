@@ -38,10 +38,6 @@ class Status:
     def unready(self) -> list[ProcessStatus]:
         return [part for part in self.parts if part.state != "ready"]
 
-    @property
-    def is_faulty(self) -> bool:
-        return self.state in ("degraded", "unsupervised", "failed")
-
     def as_json(self) -> dict[str, Any]:
         services: dict[str, Any] = {}
         for service in dict.fromkeys(part.service for part in self.parts):

@@ -97,6 +97,9 @@ def test_the_exit_code_of_status_tells_whether_something_is_wrong(
     assert shown.exit_code == 1
     assert shown.stdout.startswith("degraded  http://127.0.0.1:8080")
     assert "Not ready: kafka." in shown.stdout
+    StackState(phase="stopped").write(tmp_path / "state.json")
+    stopped = CliRunner().invoke(cli_status.app, [])
+    assert (stopped.exit_code, stopped.stdout) == (1, "stopped\nStart the stack with: ./aes up\n")
 
 
 def test_up_does_not_call_a_stack_running_of_which_a_part_is_down(
