@@ -37,13 +37,17 @@ def free_seats(crossing: int) -> dict[str, int]:
 TOOLS: dict[str, Callable[..., Any]] = {"free_seats": free_seats}
 
 
+class Unreachable(Exception):
+    """The service didn't respond in time."""
+
+
 class Service:
     def __init__(self, base_url: str, api_key: str) -> None:
         self._base_url = f"{base_url}/api/v1"
         self._api_key = api_key
 
     def post(self, path: str, body: bytes, *, kind: str = "application/json") -> dict[str, Any]:
-        """Sends a request until it succeeds, with one idempotency key. Raises HTTPError if the service rejects it."""
+        """Sends a request until it succeeds, with one idempotency key. Raises HTTPError or Unreachable."""
         return self.post_again(path, body, str(uuid.uuid4()), kind=kind)
 
     def post_again(self, path: str, body: bytes, key: str, *, kind: str = "application/json") -> dict[str, Any]:
@@ -61,7 +65,7 @@ class Service:
                 print(f"Rejected, retrying: {refusal}", file=sys.stderr)
             except LOST as problem:
                 if time.monotonic() > deadline:
-                    raise
+                    raise Unreachable(getattr(problem, "reason", problem)) from problem
                 print(f"Connection lost, retrying: {problem}", file=sys.stderr)
             time.sleep(1)
 
@@ -117,8 +121,8 @@ def main() -> int:
     except HTTPError as refusal:
         print(f"Error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
         return 1
-    except LOST as problem:
-        print(f"Error: Couldn't connect to {base_url}: {getattr(problem, 'reason', problem)}", file=sys.stderr)
+    except Unreachable as problem:
+        print(f"Error: Couldn't connect to {base_url}: {problem}", file=sys.stderr)
         return 1
     return 0
 
