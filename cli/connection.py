@@ -31,6 +31,8 @@ ApiKey = Annotated[
         show_default="the local stack's key for loopback addresses",
     ),
 ]
+# Enough time to open the browser.
+_LINK_SECONDS = 3600
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -50,6 +52,18 @@ class Connection:
 
         with open_client(self, retries=retries, timeout=timeout, headers=headers or {}) as client:
             yield client
+
+    def studio_link(self, shown_as: str | None = None) -> str:
+        """Returns a link that signs in to the studio once, or only opens the studio if no token can be created.
+
+        The token is in the fragment, which browsers never send. `shown_as` replaces the address.
+        """
+        address = f"{shown_as or self.base_url}/studio/"
+        try:
+            with self.client(retries=0, timeout=10) as client:
+                return f"{address}#token={client.tokens.create(expires_in=_LINK_SECONDS).access_token}"
+        except StackError:
+            return address
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:

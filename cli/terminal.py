@@ -90,7 +90,7 @@ def emphasise(text: str, code: int) -> str:
 
 
 _UNLIMITED = 10_000
-BOLD, RED, GREEN, YELLOW, DIM = 1, 31, 32, 33, 2
+BOLD, RED, GREEN = 1, 31, 32
 
 
 @contextmanager
