@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from deploy.local.errors import PortTaken, StackError
 from deploy.local.files import write_atomically
@@ -49,8 +48,9 @@ class Supervisor:
         outcome: Phase = "stopped"
         if starting.done() and (error := starting.exception()) is not None:
             outcome = "failed"
-            self._state.error = error.problem if isinstance(error, StackError) else repr(error)
-            self._state.remedy = error.remedy if isinstance(error, StackError) else f"See {self._own_log}"
+            if not isinstance(error, StackError):
+                error = StackError(repr(error), f"See {self._home.log_of('supervisor')}")
+            self._state.error, self._state.remedy = error.problem, error.remedy
         elif starting.done():
             self._enter("running")
             trimming = asyncio.create_task(self._trim_logs())
@@ -58,7 +58,8 @@ class Supervisor:
             trimming.cancel()
         starting.cancel()
         await asyncio.wait([starting])
-        await self._stop()
+        self._enter("stopping")
+        await self._stop_processes()
         rewriting.cancel()
         self._enter(outcome)
         return 1 if outcome == "failed" else 0
@@ -107,10 +108,6 @@ class Supervisor:
             self._state.detail = ""
             self._write()
 
-    async def _stop(self) -> None:
-        self._enter("stopping")
-        await self._stop_processes()
-
     async def _stop_processes(self) -> None:
         await asyncio.gather(*(supervisor.stop(_SERVICE_GRACE) for supervisor in self._services))
         await asyncio.gather(*(supervisor.stop(_STORAGE_GRACE) for supervisor in self._storage))
@@ -153,10 +150,6 @@ class Supervisor:
             log(f"state.not_written: {error}")
             # Downloads report from a thread.
             self._loop.call_soon_threadsafe(self._unwritten.set)
-
-    @property
-    def _own_log(self) -> Path:
-        return self._home.log_of("supervisor")
 
 
 async def _all_or_first_error(steps: Iterable[object]) -> None:

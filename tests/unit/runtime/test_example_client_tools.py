@@ -27,7 +27,7 @@ def test_a_failure_to_print_is_not_a_failure_to_connect(monkeypatch: pytest.Monk
             raise BrokenPipeError
 
     answer = {"session_id": "1", "response": {"content": "Hello"}}
-    monkeypatch.setattr(run_client_tools.Service, "post_again", lambda *_, **__: answer)
+    monkeypatch.setattr(run_client_tools.Service, "post", lambda *_, **__: answer)
     monkeypatch.setattr(sys, "argv", ["run_client_tools.py", "http://127.0.0.1:8080", "Hello"])
     monkeypatch.setattr(sys, "stdout", Closed())
 
