@@ -66,7 +66,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Sequence[Servic
                 service=service.name,
                 name=part,
                 role=process.role,
-                port=ports[part] if process.serves_http else None,
+                port=ports[part],
                 log=home.log_of(part),
                 environment={**own, **environment, **address},
             )
@@ -124,12 +124,11 @@ def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Pos
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
     for part, service, process in processes:
-        if process.serves_http:
-            variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
-            if process.port_setting:
-                # This process responds only to health checks.
-                variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
-            settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
+        variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
+        if process.port_setting:
+            # This process responds only to health checks.
+            variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
+        settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
     return settings
 
 

@@ -25,7 +25,7 @@ from deploy.local.status import ProcessStatus, Status
 SERVICES = (
     Service("gateway"),
     Service("runtime"),
-    Service("ingestion", (ProcessRole("api"), ProcessRole("stream worker", serves_http=False))),
+    Service("ingestion", (ProcessRole("api"), ProcessRole("stream worker", port_setting="AES_INGESTION_STREAMS_PORT"))),
     Service("artifacts", environment={"AES_ARTIFACTS_DIRECTORY": "{home}/objects"}),
 )
 
@@ -60,9 +60,9 @@ def test_services_that_do_not_run_have_no_address(home: Home) -> None:
 def test_a_service_of_several_processes_becomes_several_parts(home: Home) -> None:
     parts = processes(home, {})
     worker = parts["ingestion-stream-worker"]
-    assert (worker.service, worker.role, worker.port) == ("ingestion", "stream worker", None)
+    assert (worker.service, worker.role) == ("ingestion", "stream worker")
     assert worker.command().arguments[1:] == ["-m", "services.ingestion", "stream", "worker"]
-    assert parts["ingestion-api"].port is not None
+    assert worker.port != parts["ingestion-api"].port
 
 
 def test_the_callers_settings_and_provider_keys_reach_the_services(home: Home) -> None:
