@@ -33,9 +33,7 @@ def status(json_output: Json = False) -> None:
 def _print(current: Status) -> None:
     console = Console(highlight=False)
     remedies = {
-        "degraded": "Not ready: "
-        + ", ".join(part.name for part in current.unready)
-        + ". Find out why with: ./aes doctor",
+        "degraded": "Not ready: " + ", ".join(current.unready) + ". Find out why with: ./aes doctor",
         "stopped": "Start the stack with: ./aes up",
         "unsupervised": "The supervisor is gone, so crashed processes aren't restarted. Recover with: ./aes up",
         "failed": f"The last start failed: {current.error}\nTry again with: ./aes up",
@@ -46,9 +44,9 @@ def _print(current: Status) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("part", "state", "pid", "port", "restarts", ""):
         table.add_column(heading)
-    for part in current.parts:
+    for name, part in current.parts.items():
         table.add_row(
-            part.name,
+            name,
             f"[{SIGNS[part.state][1]}]{part.state}[/]",
             str(part.pid or ""),
             str(part.port or ""),

@@ -161,10 +161,10 @@ def _await_readiness(home: Home, show: Show) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while unready := asyncio.run(read_status(home)).unready:
         if time.monotonic() > deadline:
-            named = ", ".join(f"{part.name} ({part.detail or part.state})" for part in unready)
+            named = ", ".join(f"{name} ({part.detail or part.state})" for name, part in unready.items())
             raise StackError(
                 f"The stack is already running, but some processes aren't ready: {named}.",
-                "Find out why with: ./aes doctor, or: ./aes logs " + unready[0].name,
+                "Find out why with: ./aes doctor, or: ./aes logs " + next(iter(unready)),
             )
         show(StackState.read(home.state_file))
         time.sleep(_POLL_SECONDS)

@@ -20,7 +20,7 @@ from deploy.local.processes import Identity
 from deploy.local.services import ProcessRole, Service
 from deploy.local.stack import build_stack, parse_replicas
 from deploy.local.state import ProcessState, StackState
-from deploy.local.status import ProcessStatus, Status
+from deploy.local.status import Status
 
 SERVICES = (
     Service("gateway"),
@@ -158,9 +158,7 @@ def test_each_replica_has_a_port_and_a_log_and_all_are_told_of_each(tmp_path: Pa
 
 
 def test_the_status_of_several_processes_keeps_its_form() -> None:
-    parts = [
-        ProcessStatus(f"runtime{n}", "runtime", pid, 2000 + pid, "ready", 0, "") for n, pid in (("", 7), ("-2", 8))
-    ]
+    parts = {f"runtime{n}": ProcessState("runtime", "ready", 2000 + pid, pid) for n, pid in (("", 7), ("-2", 8))}
     runtime = Status("running", "", parts).as_json()["services"]["runtime"]
     assert (runtime["pid"], runtime["port"], runtime["state"]) == (7, 2007, "ready")
     assert [process["name"] for process in runtime["processes"]] == ["runtime", "runtime-2"]
