@@ -96,7 +96,10 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
     """List the company's knowledge bases."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         found = list(client.knowledge_bases.list())
-    rows = [(each.id, each.name, _status(each), _files(each), each.processing_engine) for each in found]
+    rows = [
+        (each.id, each.name, _status(each), f"{each.datasource_count}/{each.total_datasources}", each.processing_engine)
+        for each in found
+    ]
     show_table(json_output, {"knowledge_bases": found}, ("id", "name", "status", "files", "engine"), rows)
 
 
@@ -196,10 +199,6 @@ def _removed_unless_filled(client: Client, knowledge_base_id: str) -> Iterator[N
 
 def _status(base: KnowledgeBase) -> str:
     return f"{base.status} {base.progress} %" if base.status == "running" else base.status
-
-
-def _files(base: KnowledgeBase) -> str:
-    return f"{base.datasource_count}/{base.total_datasources}"
 
 
 def _show_passages(passages: Sequence[Citation]) -> None:
