@@ -148,7 +148,7 @@ class Screen:
         with self.typing(who, style, text_style="dim" if style == "dim" else "") as writer:
             writer.feed(text)
 
-    def typing(self, who: str, style: str = "", text_style: str = "") -> Typewriter:
+    def typing(self, who: str, style: str, text_style: str = "") -> Typewriter:
         """Returns a typewriter for a message that is still being generated."""
         label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
         return Typewriter(

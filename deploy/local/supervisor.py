@@ -163,16 +163,16 @@ async def _all_or_first_error(steps: Iterable[object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _supervise(home: Home, services: Sequence[Service]) -> int:
+async def _supervise(home: Home) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     # The terminal that started the stack may close.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return await Supervisor(home, services).run(stop)
+    return await Supervisor(home, SERVICES).run(stop)
 
 
-def main(services: Sequence[Service] = SERVICES) -> int:
+def main() -> int:
     home = Home.from_environment()
     home.create()
     with home.supervisor_lock.open("w") as lock:
@@ -180,7 +180,7 @@ def main(services: Sequence[Service] = SERVICES) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return ALREADY_RUNNING
-        code = asyncio.Runner().run(_supervise(home, services))
+        code = asyncio.Runner().run(_supervise(home))
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
