@@ -16,7 +16,7 @@ from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.kb_files import find_files
 from cli.kb_progress import follow, upload
-from cli.terminal import Json, failures_explained, location_in, note, print_json, show_table
+from cli.terminal import Json, failures_explained, location_in, note, print_json, shortened, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -206,9 +206,7 @@ def _show_passages(passages: Sequence[Citation]) -> None:
     if not passages:
         note("No passages found.")
     for number, passage in enumerate(passages, 1):
-        text = " ".join(passage.passage.split())
-        if len(text) > _WIDEST_PASSAGE:
-            text = text[:_WIDEST_PASSAGE] + "…"
+        text = shortened(" ".join(passage.passage.split()), _WIDEST_PASSAGE)
         location = location_in(passage)
         score = f"  {passage.score:.3f}" if passage.score is not None else ""
         heading = (f"{number}  ", "bold cyan"), (f"{passage.file_name or ''}{location}", "bold"), (score, "dim")

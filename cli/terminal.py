@@ -128,6 +128,10 @@ def _folded(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
+def shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
 def call_of(action: Any) -> str:
     """Formats an action's tool call: its name, and its arguments as JSON."""
     return f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"

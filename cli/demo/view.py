@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.api import explained
-from cli.terminal import location_in
+from cli.terminal import location_in, shortened
 from deploy.local.errors import StackError
 
 _WIDEST = 100
@@ -197,9 +197,9 @@ class TurnView:
             case models.ToolCallStarted() as call:
                 self._begin_call(call)
             case models.ToolCallCompleted() as call:
-                self._end_call(call, f"→ {_shortened(call.output)}")
+                self._end_call(call, f"→ {shortened(call.output, _LONGEST_OUTPUT)}")
             case models.ToolCallFailed() as call:
-                self._end_call(call, f"✗ {_shortened(call.reason)}")
+                self._end_call(call, f"✗ {shortened(call.reason, _LONGEST_OUTPUT)}")
             case models.TurnRestarted():
                 self._end_text()
                 self._screen.say("", "(another worker resumed after the last recorded step)")
@@ -238,7 +238,8 @@ class TurnView:
     def _begin_call(self, call: models.ToolCallStarted) -> None:
         self._end_text()
         self._outcomes[call.call_id] = None
-        self._screen.say("tool", f"{call.name} {_shortened(json.dumps(call.arguments, ensure_ascii=False))}", "cyan")
+        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        self._screen.say("tool", f"{call.name} {shortened(arguments, _LONGEST_OUTPUT)}", "cyan")
 
     def _end_call(self, call: models.ToolCallCompleted | models.ToolCallFailed, outcome: str) -> None:
         self._end_text()
@@ -284,10 +285,6 @@ def _sources(citations: Iterable[models.Citation]) -> list[str]:
     for citation in citations:
         if citation.file_name:
             source = f"{citation.file_name}{location_in(citation)}"
-            passage = _shortened(" ".join(citation.passage.split()), _LONGEST_PASSAGE)
+            passage = shortened(" ".join(citation.passage.split()), _LONGEST_PASSAGE)
             sources.setdefault(source, f"from {source}: “{passage}”")
     return list(sources.values())[:_MOST_SOURCES]
-
-
-def _shortened(text: str, longest: int = _LONGEST_OUTPUT) -> str:
-    return text if len(text) <= longest else text[:longest] + "…"
