@@ -34,5 +34,5 @@ SERVICES: tuple[Service, ...] = (
     Service("artifacts", environment={"AES_ARTIFACTS_OBJECTS_URL": "file:{home}/objects/artifacts"}),
     Service("timeline"),
 )
-DATABASES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
+DATABASES = tuple(service.name for service in SERVICES)
 PREFERRED_PORTS = {"gateway": 8080}
