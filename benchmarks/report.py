@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+import numpy
+
 from cli.terminal import note, print_table
 
 Record = Mapping[str, Any]
@@ -34,11 +36,7 @@ class Result:
 
 def percentile(values: Sequence[float], percent: float) -> float:
     """Interpolates linearly between the two nearest ranks. `values` must not be empty."""
-    ordered = sorted(values)
-    place = (len(ordered) - 1) * percent / 100
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return float(numpy.percentile(values, percent))
 
 
 def paired_ratio(figures: Mapping[tuple[str, int], float | None], side: str) -> float | None:
