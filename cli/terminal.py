@@ -98,17 +98,13 @@ def failures_explained(as_json: bool) -> Iterator[None]:
     """Prints an error and exits with 1, or with 130 after Ctrl-C."""
     try:
         yield
-    except StackError as error:
+    except (StackError, OSError) as error:
+        failure = error if isinstance(error, StackError) else StackError(str(error))
         if as_json:
-            print_json({"error": {"message": error.problem, "remedy": error.remedy}})
-        _say("Error:", RED, error.problem)
-        if error.remedy:
-            _say("What to do:", BOLD, error.remedy)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        if as_json:
-            print_json({"error": {"message": str(error), "remedy": ""}})
-        _say("Error:", RED, str(error))
+            print_json({"error": {"message": failure.problem, "remedy": failure.remedy}})
+        _say("Error:", RED, failure.problem)
+        if failure.remedy:
+            _say("What to do:", BOLD, failure.remedy)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         note("\nInterrupted.")

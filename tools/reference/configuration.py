@@ -16,7 +16,7 @@ from libs.quotas import QuotaSettings
 from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
-from tools.reference.command_line import commands
+from tools.reference.command_line import commands, shown_default
 from tools.reference.markdown import names, table
 
 _SHARED: Final = (KafkaSettings, ServiceSettings, SecretsSettings, OutboundSettings)
@@ -78,6 +78,4 @@ def _of_commands() -> Iterator[tuple[str, str, str]]:
     options = [each for _, command in commands() for each in command.params if each.envvar]
     by_variable = {each.envvar: each for each in reversed(options)}
     for variable, option in sorted(by_variable.items()):
-        described = option.show_default if isinstance(option.show_default, str) else ""
-        default = described or ("none" if option.default is None else f"`{option.default}`")
-        yield f"`{variable}`", default, f"`{option.opts[0]}`: {option.help}"
+        yield f"`{variable}`", shown_default(option) or "none", f"`{option.opts[0]}`: {option.help}"
