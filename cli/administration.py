@@ -7,20 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from cli.commands import Commands
-from cli.databases import ServiceDatabase
+from cli.databases import ServiceDatabase, url_option
 from cli.terminal import Json, show_table
 from libs.contracts.timestamps import format_time
 from services.gateway.administration import administration
 
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        envvar="AES_GATEWAY_DATABASE_URL",
-        help="Gateway database URL.",
-        show_default="the embedded stack's",
-    ),
-]
+DatabaseUrl = Annotated[str | None, url_option("gateway")]
 Company = Annotated[str, typer.Option("--company", help="Company name or ID.")]
 companies = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 users = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)

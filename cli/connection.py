@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -42,16 +42,14 @@ class Connection:
     """The service's URL, without `/api/v1`."""
     api_key: str
 
-    @contextmanager
     def client(
         self, *, retries: int = 7, timeout: float = 150, headers: Mapping[str, str] | None = None
-    ) -> Iterator[Client]:
+    ) -> AbstractContextManager[Client]:
         """Yields a client. Errors are raised as StackError. ``timeout`` is in seconds per attempt."""
         # Importing the client takes longer than most commands.
         from cli.api import open_client
 
-        with open_client(self, retries=retries, timeout=timeout, headers=headers or {}) as client:
-            yield client
+        return open_client(self, retries=retries, timeout=timeout, headers=headers or {})
 
     def studio_link(self, shown_as: str | None = None) -> str:
         """Returns a link that signs in to the studio once, or only opens the studio if no token can be created.
