@@ -28,20 +28,16 @@ def is_free(port: int) -> bool:
 
 def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
     for _ in range(_ATTEMPTS):
-        port = _next_candidate()
+        # No port repeats before all have been tried.
+        if not _untried:
+            _untried.extend(random.sample(CANDIDATES, len(CANDIDATES)))
+        port = _untried.pop()
         if port not in taken and is_free(port):
             return port
     raise StackError(
         f"No free port found between {CANDIDATES.start} and {CANDIDATES.stop}.",
         "Stop programs that listen on ports in this range, and try again.",
     )
-
-
-def _next_candidate() -> int:
-    """Returns the next candidate in a random order. No port repeats before all have been tried."""
-    if not _untried:
-        _untried.extend(random.sample(CANDIDATES, len(CANDIDATES)))
-    return _untried.pop()
 
 
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
