@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 import psutil
@@ -24,7 +23,7 @@ import psycopg
 from aes_client import AsyncClient
 
 from benchmarks.machine import cpu_seconds, machine_seconds, resident_bytes
-from benchmarks.report import Record, Result
+from benchmarks.report import Record, Result, paired_ratio
 from benchmarks.stack import Children, Say, own_home, postgres_alone, stack_postgres, whole_stack
 from deploy.local.errors import StackError
 from deploy.local.home import Home
@@ -89,7 +88,10 @@ def corpus_files(folder: Path) -> list[Path]:
 
 
 def result(results: Sequence[dict[str, Any]]) -> Result:
-    ratios = {side: _ratio(results, side) for side in TARGETS}
+    files_per_second = {
+        (each["label"]["side"], each["label"]["round"]): each["files"] / each["seconds"] for each in results
+    }
+    ratios = {side: paired_ratio(files_per_second, side) for side in TARGETS}
     speed: list[Record] = []
     cpu: list[Record] = []
     for each in results:
@@ -105,17 +107,6 @@ def result(results: Sequence[dict[str, Any]]) -> Result:
         "Targets: files/s relative to the reference": goals,
     }
     return Result({"results": results, "ratios": ratios, "targets": TARGETS}, tables)
-
-
-def _ratio(results: Sequence[dict[str, Any]], side: str) -> float | None:
-    """Returns the ratio of a side's files per second to the reference's, as the median over the rounds."""
-    rates = {(each["label"]["side"], each["label"]["round"]): each["files"] / each["seconds"] for each in results}
-    ratios = [
-        rate / rates["reference", number]
-        for (name, number), rate in rates.items()
-        if name == side and ("reference", number) in rates
-    ]
-    return median(ratios) if ratios else None
 
 
 async def _reference(home: Home, children: Children, folder: Path) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
+
+import numpy
 
 from cli.terminal import note, print_table
 
@@ -33,11 +36,20 @@ class Result:
 
 def percentile(values: Sequence[float], percent: float) -> float:
     """Interpolates linearly between the two nearest ranks. `values` must not be empty."""
-    ordered = sorted(values)
-    place = (len(ordered) - 1) * percent / 100
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return float(numpy.percentile(values, percent))
+
+
+def paired_ratio(figures: Mapping[tuple[str, int], float | None], side: str) -> float | None:
+    """Returns the median ratio of a side's figure to the reference's over the rounds, or None if no round has both.
+
+    ``figures`` are keyed by side and round.
+    """
+    ratios = [
+        value / other
+        for (name, number), value in figures.items()
+        if name == side and value is not None and (other := figures.get(("reference", number)))
+    ]
+    return median(ratios) if ratios else None
 
 
 def _text(value: Any) -> str:

@@ -248,8 +248,8 @@ class Prose:
     # Each of the most frequent words is in at least a third of the chunks.
     _FREQUENT = 60
 
-    def __init__(self, seed: int = 7) -> None:
-        self._random = random.Random(seed)
+    def __init__(self) -> None:
+        self._random = random.Random(7)
         self._words = [
             "".join(self._random.choices(self._SYLLABLES, k=1 + n % 4)) + str(n % 7) for n in range(self._COUNT)
         ]

@@ -40,10 +40,6 @@ class Children:
     def __init__(self, marker: str, log: Path) -> None:
         self._marker, self.log = marker, log
 
-    def end_left_behind(self) -> None:
-        """Stops the processes that a killed run left behind."""
-        end(marked(self._marker))
-
     @asynccontextmanager
     async def started(
         self, arguments: list[str], environment: Mapping[str, str] | None = None
@@ -109,8 +105,10 @@ async def own_home(name: str) -> AsyncIterator[tuple[Home, Children]]:
     with _alone(home):
         await asyncio.to_thread(_remove, home)
         home.create()
-        children = Children(f"{home.root}:benchmark", home.log_of("benchmark"))
-        children.end_left_behind()
+        marker = f"{home.root}:benchmark"
+        # A killed run may have left processes behind.
+        end(marked(marker))
+        children = Children(marker, home.log_of("benchmark"))
         try:
             yield home, children
         except Exception:

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.load import Outcome, Side
-from benchmarks.report import Record, percentile
+from benchmarks.report import Record, paired_ratio, percentile
 
 _OWN_WORK: Final = ("gateway", "runtime")
 _NOT_THE_STACK: Final = frozenset({"stub", "load", "reference"})
@@ -79,14 +79,11 @@ def typical_cpu(windows: Sequence[Window]) -> dict[str, float]:
 
 
 def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None:
-    """Returns the median ratio of the service's figure to the reference app's over the rounds."""
-    of = {(each.side, each.round): getattr(each, figure) for each in windows if each.scenario == scenario}
-    ratios = [
-        value / of["reference", number]
-        for (side, number), value in of.items()
-        if side == "aes" and value is not None and of.get(("reference", number))
-    ]
-    return median(ratios) if ratios else None
+    """Returns the ratio of the service's figure to the reference app's."""
+    of: dict[tuple[str, int], Any] = {
+        (each.side, each.round): getattr(each, figure) for each in windows if each.scenario == scenario
+    }
+    return paired_ratio(of, "aes")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import typer
 
 from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, call_of, failures_explained, local_time, show, show_table
+from cli.terminal import Json, call_of, failures_explained, local_time, shortened, show, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def list_open(
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         # The service's error lists the valid kinds.
         found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
-    rows = [(each.action_id, each.kind, local_time(each.expires_at), _call(each)) for each in found]
+    rows = [
+        (each.action_id, each.kind, local_time(each.expires_at), shortened(call_of(each), _WIDEST_CALL))
+        for each in found
+    ]
     show_table(json_output, {"actions": found}, ("id", "kind", "expires", "call"), rows)
 
 
@@ -108,8 +111,3 @@ def _find(client: Client, action_id: str) -> OpenAction:
         if action.action_id == action_id:
             return action
     raise StackError(f"There's no open action {action_id!r}.", "List open actions with: ./aes actions list")
-
-
-def _call(action: OpenAction) -> str:
-    text = call_of(action)
-    return text if len(text) <= _WIDEST_CALL else text[:_WIDEST_CALL] + "…"

@@ -1,37 +1,22 @@
 """The `aes companies` and `aes users` commands."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 from cli.commands import Commands
-from cli.databases import ServiceDatabase
+from cli.databases import ServiceDatabase, url_option
 from cli.terminal import Json, show_table
 from libs.contracts.timestamps import format_time
-from services.gateway.administration import Administration, administration
+from services.gateway.administration import administration
 
-T = TypeVar("T")
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        envvar="AES_GATEWAY_DATABASE_URL",
-        help="Gateway database URL.",
-        show_default="the embedded stack's",
-    ),
-]
+DatabaseUrl = Annotated[str | None, url_option("gateway")]
 Company = Annotated[str, typer.Option("--company", help="Company name or ID.")]
 companies = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 users = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
-_GATEWAY = ServiceDatabase("gateway", administration)
-
-
-def run(work: Callable[[Administration], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-    """Runs ``work`` on the gateway's database. If that fails, prints the error and exits."""
-    return _GATEWAY.run(work, database_url, as_json)
+run = ServiceDatabase("gateway", administration).run
 
 
 def as_json(entity: Any) -> dict[str, Any]:

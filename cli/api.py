@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
 
-import httpx
 from aes_client import AesError, ApiError, Client, ConnectionFailed, RetryPolicy, UnexpectedResponse
+from httpx import Client as HttpClient
 
 from cli.connection import Connection
 from deploy.local.errors import StackError
@@ -47,7 +46,7 @@ def open_client(
     """Yields a client. Errors of the client are raised as StackError."""
     policy = _RetriesOnceAnswered(retries=retries)
     hooks = {"response": [lambda _: policy.answered.set()]}
-    with http_client(headers=headers, event_hooks=hooks) as http:
+    with HttpClient(headers=headers, event_hooks=hooks) as http:
         try:
             yield Client(connection.base_url, connection.api_key, timeout=timeout, retries=policy, http=http)
         except AesError as error:
@@ -55,10 +54,6 @@ def open_client(
         except ValueError as error:
             # An argument can't be sent, such as an empty ID.
             raise StackError(f"{error}.") from error
-
-
-def http_client(**how: Any) -> httpx.Client:
-    return httpx.Client(**how)
 
 
 def explained(error: AesError, address: str = "the service") -> StackError:

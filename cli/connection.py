@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -31,6 +31,8 @@ ApiKey = Annotated[
         show_default="the local stack's key for loopback addresses",
     ),
 ]
+# Enough time to open the browser.
+_LINK_SECONDS = 3600
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -40,16 +42,26 @@ class Connection:
     """The service's URL, without `/api/v1`."""
     api_key: str
 
-    @contextmanager
     def client(
         self, *, retries: int = 7, timeout: float = 150, headers: Mapping[str, str] | None = None
-    ) -> Iterator[Client]:
+    ) -> AbstractContextManager[Client]:
         """Yields a client. Errors are raised as StackError. ``timeout`` is in seconds per attempt."""
         # Importing the client takes longer than most commands.
         from cli.api import open_client
 
-        with open_client(self, retries=retries, timeout=timeout, headers=headers or {}) as client:
-            yield client
+        return open_client(self, retries=retries, timeout=timeout, headers=headers or {})
+
+    def studio_link(self, shown_as: str | None = None) -> str:
+        """Returns a link that signs in to the studio once, or only opens the studio if no token can be created.
+
+        The token is in the fragment, which browsers never send. `shown_as` replaces the address.
+        """
+        address = f"{shown_as or self.base_url}/studio/"
+        try:
+            with self.client(retries=0, timeout=10) as client:
+                return f"{address}#token={client.tokens.create(expires_in=_LINK_SECONDS).access_token}"
+        except StackError:
+            return address
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:

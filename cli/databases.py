@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import psycopg
+import typer
 
 from cli.installation import Installation, find_installation
 from cli.terminal import failures_explained
@@ -34,6 +35,13 @@ class ServiceDatabase(Generic[A]):
     async def _run(self, work: Callable[[A], Awaitable[T]], url: str) -> T:
         async with self.open(url) as administration:
             return await work(administration)
+
+
+def url_option(service: str) -> Any:
+    help_text = f"{service.capitalize()} database URL."
+    return typer.Option(
+        "--database-url", envvar=_variable(service), help=help_text, show_default="the embedded stack's"
+    )
 
 
 def url_of(service: str, installation: Installation) -> str:

@@ -95,7 +95,7 @@ def replay(
     All consumers of the topic receive the messages again, and skip those that they've processed. Commands whose failure
     was reported to the caller aren't executed again. Exits with 1 if a message couldn't be replayed.
     """
-    waiting = _read(lambda session: _waiting(session, topic), json_output)
+    waiting = _read(lambda session: session.content(dead_letter_topic_named(topic)), json_output).waiting
     chosen = waiting if offset is None else sorted(set(offset))
     if not chosen:
         note("Nothing to replay.")
@@ -165,10 +165,6 @@ async def _one(session: DeadLetterSession, topic: str, offset: int) -> tuple[dic
     content = await session.content(found)
     message = await session.message(found, offset)
     return message.as_json(offset in content.replayed), message.value
-
-
-async def _waiting(session: DeadLetterSession, topic: str) -> list[int]:
-    return (await session.content(dead_letter_topic_named(topic))).waiting
 
 
 async def _replay(session: DeadLetterSession, topic: str, offsets: list[int]) -> list[ReplayOutcome]:

@@ -16,7 +16,7 @@ from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.kb_files import find_files
 from cli.kb_progress import follow, upload
-from cli.terminal import Json, failures_explained, location_in, note, print_json, show_table
+from cli.terminal import Json, failures_explained, location_in, note, print_json, shortened, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -96,7 +96,10 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
     """List the company's knowledge bases."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         found = list(client.knowledge_bases.list())
-    rows = [(each.id, each.name, _status(each), _files(each), each.processing_engine) for each in found]
+    rows = [
+        (each.id, each.name, _status(each), f"{each.datasource_count}/{each.total_datasources}", each.processing_engine)
+        for each in found
+    ]
     show_table(json_output, {"knowledge_bases": found}, ("id", "name", "status", "files", "engine"), rows)
 
 
@@ -198,18 +201,12 @@ def _status(base: KnowledgeBase) -> str:
     return f"{base.status} {base.progress} %" if base.status == "running" else base.status
 
 
-def _files(base: KnowledgeBase) -> str:
-    return f"{base.datasource_count}/{base.total_datasources}"
-
-
 def _show_passages(passages: Sequence[Citation]) -> None:
     console = Console(highlight=False)
     if not passages:
         note("No passages found.")
     for number, passage in enumerate(passages, 1):
-        text = " ".join(passage.passage.split())
-        if len(text) > _WIDEST_PASSAGE:
-            text = text[:_WIDEST_PASSAGE] + "…"
+        text = shortened(" ".join(passage.passage.split()), _WIDEST_PASSAGE)
         location = location_in(passage)
         score = f"  {passage.score:.3f}" if passage.score is not None else ""
         heading = (f"{number}  ", "bold cyan"), (f"{passage.file_name or ''}{location}", "bold"), (score, "dim")

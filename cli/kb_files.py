@@ -4,14 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deploy.local.errors import StackError
-
-EXTENSIONS = frozenset(
-    f".{name}"
-    for name in (
-        *("pdf", "docx", "doc", "txt", "md", "html", "csv", "xlsx", "xls", "json"),
-        *("png", "jpg", "jpeg", "webp", "gif", "bmp"),
-    )
-)
+from libs.contracts.file_types import TYPES
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
@@ -27,7 +20,7 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
             taken[path] = None
         elif path.is_dir():
             for file in _within(path, path.resolve()):
-                if file.suffix.lower() in EXTENSIONS:
+                if file.suffix.lower().removeprefix(".") in TYPES:
                     taken[file] = None
                 else:
                     skipped.append(file)

@@ -132,7 +132,8 @@ def rotate(
     home = Home.from_environment()
 
     async def replace(gateway: Administration) -> tuple[IssuedKey, ApiKey]:
-        known = known_key(home)
+        # A restored copy also knows the embedded stack's key, which the file must keep.
+        known = known_key(home) if database_url is None else None
         development = await gateway.valid_key(known) if known is not None else None
         issued = await gateway.rotate_key(key_id, grace_seconds=grace_seconds, expires_at=expires_at)
         if development is not None and development.id == key_id:

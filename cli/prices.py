@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cli.commands import Commands
-from cli.databases import ServiceDatabase
+from cli.databases import ServiceDatabase, url_option
 from cli.terminal import Json, show, show_table
 from libs.contracts.decimals import decimal_text
 from libs.contracts.timestamps import format_time
@@ -15,15 +15,7 @@ from services.runtime.administration import administration
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _RUNTIME = ServiceDatabase("runtime", administration)
 Model = Annotated[str, typer.Argument(help="Model name, or a prefix ending in *, such as 'openai:*'.")]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        envvar="AES_RUNTIME_DATABASE_URL",
-        help="Runtime database URL.",
-        show_default="the embedded stack's",
-    ),
-]
+DatabaseUrl = Annotated[str | None, url_option("runtime")]
 
 
 @app.command("list")

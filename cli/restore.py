@@ -27,6 +27,7 @@ app = typer.Typer(add_completion=False)
 Inventories = Mapping[str, Mapping[str, Written]]
 # Covers events published shortly before the backup began, which consumers' earlier dumps may lack.
 _SLACK: Final = "1 hour"
+_TABLES: Final = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 
 
 @app.command()
@@ -82,7 +83,7 @@ def _restore(folder: Path, manifest: Manifest, checked: Inventories, installatio
             f"The backup contains data of {', '.join(sorted(missing))}, but no target is configured for it.",
             "Set AES_<SERVICE>_DATABASE_URL, and AES_<SERVICE>_OBJECTS_URL for ingestion and artifacts.",
         )
-    if filled := [service for service in manifest.migrations if not _is_empty(service, urls[service])]:
+    if filled := [service for service in manifest.migrations if value(service, urls[service], _TABLES)]:
         raise StackError(f"The databases of {', '.join(filled)} aren't empty.", "Restore into new databases.")
     with _in_whole(manifest, installation.home):
         # Objects are restored before rows, since a row must not exist without its object.
@@ -110,10 +111,6 @@ async def _put_objects(service: str, directory: Path, url: str, objects: Mapping
     await target.start()
     with counting(f"Objects of {service}", len(objects)) as count:
         await side_by_side(objects, put)
-
-
-def _is_empty(service: str, url: str) -> bool:
-    return value(service, url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
 
 
 def _publish_again(service: str, url: str, since: str) -> int:

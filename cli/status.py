@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 def status(json_output: Json = False) -> None:
     """Show the embedded stack's processes and their state.
 
-    Exits with 1 if the last start failed, the supervisor is gone, or a process isn't ready.
+    Exits with 1 unless the stack is running and every process is ready.
     """
     with failures_explained(json_output):
         current = asyncio.run(read_status(Home.from_environment()))
@@ -26,16 +26,14 @@ def status(json_output: Json = False) -> None:
         print_json(current.as_json())
     else:
         _print(current)
-    if current.is_faulty:
+    if current.state != "running":
         raise typer.Exit(1)
 
 
 def _print(current: Status) -> None:
     console = Console(highlight=False)
     remedies = {
-        "degraded": "Not ready: "
-        + ", ".join(part.name for part in current.unready)
-        + ". Find out why with: ./aes doctor",
+        "degraded": "Not ready: " + ", ".join(current.unready) + ". Find out why with: ./aes doctor",
         "stopped": "Start the stack with: ./aes up",
         "unsupervised": "The supervisor is gone, so crashed processes aren't restarted. Recover with: ./aes up",
         "failed": f"The last start failed: {current.error}\nTry again with: ./aes up",
@@ -46,9 +44,9 @@ def _print(current: Status) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("part", "state", "pid", "port", "restarts", ""):
         table.add_column(heading)
-    for part in current.parts:
+    for name, part in current.parts.items():
         table.add_row(
-            part.name,
+            name,
             f"[{SIGNS[part.state][1]}]{part.state}[/]",
             str(part.pid or ""),
             str(part.port or ""),

@@ -90,7 +90,7 @@ def emphasise(text: str, code: int) -> str:
 
 
 _UNLIMITED = 10_000
-BOLD, RED, GREEN, YELLOW, DIM = 1, 31, 32, 33, 2
+BOLD, RED, GREEN = 1, 31, 32
 
 
 @contextmanager
@@ -98,17 +98,13 @@ def failures_explained(as_json: bool) -> Iterator[None]:
     """Prints an error and exits with 1, or with 130 after Ctrl-C."""
     try:
         yield
-    except StackError as error:
+    except (StackError, OSError) as error:
+        failure = error if isinstance(error, StackError) else StackError(str(error))
         if as_json:
-            print_json({"error": {"message": error.problem, "remedy": error.remedy}})
-        _say("Error:", RED, error.problem)
-        if error.remedy:
-            _say("What to do:", BOLD, error.remedy)
-        raise typer.Exit(1) from None
-    except OSError as error:
-        if as_json:
-            print_json({"error": {"message": str(error), "remedy": ""}})
-        _say("Error:", RED, str(error))
+            print_json({"error": {"message": failure.problem, "remedy": failure.remedy}})
+        _say("Error:", RED, failure.problem)
+        if failure.remedy:
+            _say("What to do:", BOLD, failure.remedy)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         note("\nInterrupted.")
@@ -126,6 +122,10 @@ def _say(label: str, style: int, text: str) -> None:
 def _folded(line: str, width: int) -> str:
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + "…"
 
 
 def call_of(action: Any) -> str:

@@ -10,7 +10,6 @@ import typer
 
 from cli.connection import Connection
 from cli.progress import Progress
-from cli.studio_link import studio_link
 from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note, print_json
 from deploy.local.caller_settings import changed_settings
 from deploy.local.control import bring_up, development_key
@@ -64,7 +63,7 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
   Reference  {state.base_url}/api/v1/docs/
   Key        {key}
              also in {home.development_key_file}
-  Studio     {studio_link(Connection(state.base_url, key))}
+  Studio     {Connection(state.base_url, key).studio_link()}
              this link works once and expires in an hour
 """)
     commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]

@@ -64,19 +64,15 @@ def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
     from aes_client import PermissionDeniedError
 
     wanted = set(agent_ids)
-    names: dict[str, str] = {}
     if not wanted:
-        return names
+        return {}
     try:
         present = {agent.id: agent.name for agent in client.agents.list()}
     except PermissionDeniedError:
-        return names
+        return {}
     former = _former_names(client) if wanted - present.keys() else {}
-    for agent_id in wanted:
-        if agent_id in present:
-            names[agent_id] = present[agent_id]
-        else:
-            names[agent_id] = f"{former[agent_id]} (deleted)" if agent_id in former else f"deleted agent {agent_id}"
+    deleted = {each: f"{former[each]} (deleted)" if each in former else f"deleted agent {each}" for each in wanted}
+    names = {**deleted, **{each: present[each] for each in wanted & present.keys()}}
     uses = Counter(names.values())
     return {agent_id: name if uses[name] == 1 else f"{name} {agent_id}" for agent_id, name in names.items()}
 

@@ -65,7 +65,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
+def security(username: str, ca_file: str, mechanism: str) -> dict[str, Any]:
     """Returns the consumer's security options. Raises ``CannotFollow`` if the CA file can't be read."""
     given: dict[str, Any] = {}
     if ca_file:

@@ -11,18 +11,17 @@ import argparse
 import http.client
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 # The service sends a comment after 15 s without an event, so a silent connection is lost.
 SILENCE_SECONDS = 40
-LOST = (URLError, http.client.HTTPException, OSError, socket.timeout)
+LOST = (http.client.HTTPException, OSError)
 AGAIN = (429, 502, 503, 504)
 
 

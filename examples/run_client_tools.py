@@ -18,13 +18,13 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 AGENT = Path(__file__).parent / "agents" / "cashier.yaml"
 # An execute request returns after at most 120 s.
 SILENCE_SECONDS = 150
-LOST = (URLError, http.client.HTTPException, OSError)
+LOST = (http.client.HTTPException, OSError)
 AGAIN = (429, 502, 503, 504)
 LONGEST_OUTAGE_SECONDS = 300
 
@@ -37,17 +37,18 @@ def free_seats(crossing: int) -> dict[str, int]:
 TOOLS: dict[str, Callable[..., Any]] = {"free_seats": free_seats}
 
 
+class Unreachable(Exception):
+    """The service didn't respond in time."""
+
+
 class Service:
     def __init__(self, base_url: str, api_key: str) -> None:
         self._base_url = f"{base_url}/api/v1"
         self._api_key = api_key
 
-    def post(self, path: str, body: bytes, *, kind: str = "application/json") -> dict[str, Any]:
-        """Sends a request until it succeeds, with one idempotency key. Raises HTTPError if the service rejects it."""
-        return self.post_again(path, body, str(uuid.uuid4()), kind=kind)
-
-    def post_again(self, path: str, body: bytes, key: str, *, kind: str = "application/json") -> dict[str, Any]:
-        headers = {"x-api-key": self._api_key, "content-type": kind, "idempotency-key": key}
+    def post(self, path: str, body: bytes, *, kind: str = "application/json", key: str = "") -> dict[str, Any]:
+        """Sends a request until it succeeds, with one idempotency key. Raises HTTPError or Unreachable."""
+        headers = {"x-api-key": self._api_key, "content-type": kind, "idempotency-key": key or str(uuid.uuid4())}
         request = Request(self._base_url + path, body, headers)
         deadline = time.monotonic() + LONGEST_OUTAGE_SECONDS
         while True:
@@ -61,7 +62,7 @@ class Service:
                 print(f"Rejected, retrying: {refusal}", file=sys.stderr)
             except LOST as problem:
                 if time.monotonic() > deadline:
-                    raise
+                    raise Unreachable(getattr(problem, "reason", problem)) from problem
                 print(f"Connection lost, retrying: {problem}", file=sys.stderr)
             time.sleep(1)
 
@@ -70,7 +71,7 @@ def ask(service: Service, session: str, question: str, allows: Callable[[str], b
     """Returns the agent's reply. Meanwhile, resolves the actions that the turn requires."""
     message, key = json.dumps({"content": question}).encode(), str(uuid.uuid4())
     while True:
-        answer = service.post_again(f"/runtime/{session}/execute/", message, key)
+        answer = service.post(f"/runtime/{session}/execute/", message, key=key)
         if "response" in answer:
             return str(answer["response"]["content"])
         # 202: the turn is waiting for these actions, or it just takes longer.
@@ -117,8 +118,8 @@ def main() -> int:
     except HTTPError as refusal:
         print(f"Error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
         return 1
-    except LOST as problem:
-        print(f"Error: Couldn't connect to {base_url}: {getattr(problem, 'reason', problem)}", file=sys.stderr)
+    except Unreachable as problem:
+        print(f"Error: Couldn't connect to {base_url}: {problem}", file=sys.stderr)
         return 1
     return 0
 

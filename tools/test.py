@@ -17,14 +17,4 @@ def test(context: typer.Context) -> None:
     from deploy.local.home import PROJECT_ROOT
 
     os.chdir(PROJECT_ROOT)
-    os.execve(sys.executable, [sys.executable, "-m", "pytest", *context.args], _environment())  # noqa: S606
-
-
-def _environment() -> dict[str, str]:
-    """If the caller disabled bytecode, writes it outside the source tree, because tests start hundreds of processes."""
-    from deploy.local.home import Home
-
-    environment = dict(os.environ)
-    if environment.pop("PYTHONDONTWRITEBYTECODE", None):
-        environment.setdefault("PYTHONPYCACHEPREFIX", str(Home.from_environment().cache / "bytecode"))
-    return environment
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *context.args])  # noqa: S606

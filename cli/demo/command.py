@@ -1,8 +1,8 @@
 """The `aes demo` command."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,6 @@ from cli.demo import steps
 from cli.demo.view import Screen
 from cli.installation import BusAddress, embedded_bus, named_bus
 from cli.progress import Progress
-from cli.studio_link import studio_link
 from cli.terminal import Json, failures_explained, print_json
 from deploy.local.control import bring_up, development_key, parts_of, restart
 from deploy.local.errors import StackError
@@ -57,19 +56,6 @@ class Running:
     home: Home | None = None
     """The embedded stack's state directory. None for a remote service."""
 
-    @property
-    def restart(self) -> Callable[[], None] | None:
-        """Restarts the embedded stack's runtime and waits until it's ready. None for a remote service."""
-        home = self.home
-        if home is None:
-            return None
-
-        def restart_runtime() -> None:
-            for part in parts_of(home, ["runtime"]):
-                restart(home, part)
-
-        return restart_runtime
-
 
 def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
     agents = [steps.Agent.load(part, model) for part in (steps.ASSISTANT, steps.ANALYST)]
@@ -87,7 +73,8 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
             for step, letter, agent in zip((3, 4), "AB", agents, strict=True)
         ]
         talk, saved = steps.exchange_files(screen, client, clerk, home.root / "demo")
-        talks += [talk, steps.answer_actions(screen, client, cashier, stack.restart)]
+        restart_runtime = partial(_restart_runtime, stack.home) if stack.home else None
+        talks += [talk, steps.answer_actions(screen, client, cashier, restart_runtime)]
         messages = steps.show_history(screen, talks)
         events = steps.show_timeline(screen, client, correlation_id, base, talks)
     if stack.bus is not None:
@@ -105,6 +92,12 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
         "history": messages,
         "timeline": events,
     }
+
+
+def _restart_runtime(home: Home) -> None:
+    """Restarts the embedded stack's runtime, and waits until it's ready."""
+    for part in parts_of(home, ["runtime"]):
+        restart(home, part)
 
 
 def _is_running(home: Home) -> bool:
@@ -234,6 +227,6 @@ def show_next_steps(screen: Screen, stack: Running, talk: steps.Talk) -> None:
     screen.command(commands)
     screen.line(f"Reference   {base_url}/api/v1/docs/", "dim")
     screen.line("Studio      in a browser; this link works once and expires in an hour:", "dim")
-    screen.command(studio_link(stack.connection, base_url))
+    screen.command(stack.connection.studio_link(base_url))
     if stack.key_file is not None:
         screen.line("The stack keeps running: ./aes status, ./aes logs -f, ./aes down", "dim")

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.api import explained
-from cli.terminal import location_in
+from cli.terminal import location_in, shortened
 from deploy.local.errors import StackError
 
 _WIDEST = 100
@@ -148,7 +148,7 @@ class Screen:
         with self.typing(who, style, text_style="dim" if style == "dim" else "") as writer:
             writer.feed(text)
 
-    def typing(self, who: str, style: str = "", text_style: str = "") -> Typewriter:
+    def typing(self, who: str, style: str, text_style: str = "") -> Typewriter:
         """Returns a typewriter for a message that is still being generated."""
         label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
         return Typewriter(
@@ -184,8 +184,6 @@ class TurnView:
         self._first_text: float | None = None
         self._writer: Typewriter | None = None
         self._written = ""
-        self._step = 1
-        self._early: list[str] = []
         self._outcomes: dict[str, str | None] = {}
         self._events: list[str] = []
         self._reply: models.ExecuteReply | None = None
@@ -194,16 +192,17 @@ class TurnView:
         """Shows an event of the turn. Raises StackError for `turn.failed`."""
         self._events.append(event.type)
         match event.data:
-            case models.OutputTextDelta(step=step, text=text):
-                self._take_text(step, text)
+            case models.OutputTextDelta(text=text):
+                self._show_text(text)
             case models.ToolCallStarted() as call:
                 self._begin_call(call)
             case models.ToolCallCompleted() as call:
-                self._end_call(call, f"→ {_shortened(call.output)}")
+                self._end_call(call, f"→ {shortened(call.output, _LONGEST_OUTPUT)}")
             case models.ToolCallFailed() as call:
-                self._end_call(call, f"✗ {_shortened(call.reason)}")
-            case models.TurnRestarted(resumed_from_step=step):
-                self._restart(step)
+                self._end_call(call, f"✗ {shortened(call.reason, _LONGEST_OUTPUT)}")
+            case models.TurnRestarted():
+                self._end_text()
+                self._screen.say("", "(another worker resumed after the last recorded step)")
         if event.is_last:
             self._end(event)
 
@@ -222,13 +221,6 @@ class TurnView:
             "events": self._events,
         }
 
-    def _take_text(self, step: int, text: str) -> None:
-        # Deltas have their own topic and may arrive before the tool results that they're based on.
-        if step > self._step:
-            self._early.append(text)
-        else:
-            self._show_text(text)
-
     def _show_text(self, text: str) -> None:
         if self._writer is None:
             self._writer = self._screen.typing("agent", "green").__enter__()
@@ -243,17 +235,11 @@ class TurnView:
             self._writer.__exit__(None, None, None)
             self._writer = None
 
-    def _reach(self, step: int) -> None:
-        """Begins a step, and prints any of its text that arrived early."""
-        self._step = step
-        for text in self._early:
-            self._show_text(text)
-        self._early.clear()
-
     def _begin_call(self, call: models.ToolCallStarted) -> None:
         self._end_text()
         self._outcomes[call.call_id] = None
-        self._screen.say("tool", f"{call.name} {_shortened(json.dumps(call.arguments, ensure_ascii=False))}", "cyan")
+        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        self._screen.say("tool", f"{call.name} {shortened(arguments, _LONGEST_OUTPUT)}", "cyan")
 
     def _end_call(self, call: models.ToolCallCompleted | models.ToolCallFailed, outcome: str) -> None:
         self._end_text()
@@ -262,14 +248,6 @@ class TurnView:
         while self._outcomes and (first := next(iter(self._outcomes.values()))) is not None:
             self._screen.say("", first)
             del self._outcomes[next(iter(self._outcomes))]
-        if not self._outcomes:
-            self._reach(call.step + 1)
-
-    def _restart(self, step: int) -> None:
-        self._end_text()
-        self._early.clear()
-        self._step = step + 1
-        self._screen.say("", "(another worker resumed after the last recorded step)")
 
     def _end(self, event: StreamedEvent) -> None:
         try:
@@ -281,10 +259,9 @@ class TurnView:
         self._complete(self._reply)
 
     def _complete(self, reply: models.ExecuteReply) -> None:
-        self._reach(self._step)
         self._end_text()
         content = reply.response.content
-        # Deltas may be lost; the final event's text is authoritative.
+        # The final event's text is authoritative.
         if self._written != content:
             self._screen.say("agent", content, "green")
         for source in _sources(reply.response.citations):
@@ -308,10 +285,6 @@ def _sources(citations: Iterable[models.Citation]) -> list[str]:
     for citation in citations:
         if citation.file_name:
             source = f"{citation.file_name}{location_in(citation)}"
-            passage = _shortened(" ".join(citation.passage.split()), _LONGEST_PASSAGE)
+            passage = shortened(" ".join(citation.passage.split()), _LONGEST_PASSAGE)
             sources.setdefault(source, f"from {source}: “{passage}”")
     return list(sources.values())[:_MOST_SOURCES]
-
-
-def _shortened(text: str, longest: int = _LONGEST_OUTPUT) -> str:
-    return text if len(text) <= longest else text[:longest] + "…"

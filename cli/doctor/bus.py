@@ -126,13 +126,13 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
         await producer.stop()
 
 
-def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
+def expected_replication(brokers: int) -> Replication | None:
     """Returns the replication that topics should have, or None if a single broker is enough.
 
     By default, that's three replicas for three or more brokers. Raises ValueError if a variable is invalid.
     """
-    factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
-    in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
+    factor = os.environ.get("AES_KAFKA_REPLICATION_FACTOR")
+    in_sync = os.environ.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
     if factor:
         return Replication.of(int(factor), int(in_sync) if in_sync else None)
     return Replication.of(3) if brokers >= 3 else None

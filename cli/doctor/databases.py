@@ -14,7 +14,7 @@ from libs.secrets import key_id, parse_keys
 from libs.secrets.stored import SECRET_TABLES, SecretTable
 
 
-def database_checks(urls: Mapping[str, str], secrets_key: str = "") -> list[Check]:
+def database_checks(urls: Mapping[str, str], secrets_key: str) -> list[Check]:
     remedy = (
         "Start PostgreSQL, or fix the server, role or password in AES_{}_DATABASE_URL. With TLS, also check "
         "sslmode and sslrootcert."

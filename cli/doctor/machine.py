@@ -84,24 +84,16 @@ async def _stack(home: Home) -> list[Finding]:
     if status.state not in ("running", "degraded"):
         return [failed("stack", f"the stack is {status.state}", "Start it with: ./aes up"), *_ports(home)]
     findings = [
-        failed(
-            f"process {part.name}",
-            f"{part.state} {part.detail}".rstrip(),
-            f"Read the log: ./aes logs {part.name}",
-        )
-        for part in status.unready
+        failed(f"process {name}", f"{part.state} {part.detail}".rstrip(), f"Read the log: ./aes logs {name}")
+        for name, part in status.unready.items()
     ]
     findings += [
-        warning(
-            f"process {part.name}",
-            f"crashed and was restarted {_times(unasked)}",
-            f"Read the log: ./aes logs {part.name}",
-        )
-        for part in status.parts
+        warning(f"process {name}", f"crashed and was restarted {_times(unasked)}", f"Read the log: ./aes logs {name}")
+        for name, part in status.parts.items()
         if (unasked := part.restarts - part.asked_restarts)
     ]
     # The demo and upgrades restart the runtime deliberately.
-    asked = [f"{part.name} {_times(part.asked_restarts)}" for part in status.parts if part.asked_restarts]
+    asked = [f"{name} {_times(part.asked_restarts)}" for name, part in status.parts.items() if part.asked_restarts]
     restarted = f"; restarted on request: {', '.join(asked)}" if asked else ""
     return findings or [ok("stack", f"all {len(status.parts)} processes are ready{restarted}")]
 

@@ -33,7 +33,7 @@ def service_rules(service: str) -> list[Rule]:
     sent = [topic for topic in topics if service in topic.senders]
     read = [topic for topic in topics if service in (*topic.consumers, *topic.tailed_by)]
     rules = [Rule("topic", topic.name, _operations(topic, sent, read)) for topic in topics if topic in (*sent, *read)]
-    if _in_groups(service):
+    if any(service in topic.consumers for topic in TOPICS):
         rules.append(Rule("group", f"{service}-", ("Read",), prefix=True))
     return rules
 
@@ -71,7 +71,3 @@ def _operated(topic: Topic) -> tuple[str, ...]:
         return ("Read", *common)
     # Messages are replayed to their original topic. Large payloads are read from there.
     return ("Read", "Write", *common) if topic.consumers else common
-
-
-def _in_groups(service: str) -> bool:
-    return any(service in topic.consumers for topic in TOPICS)

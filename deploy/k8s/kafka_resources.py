@@ -33,33 +33,24 @@ def _text(resources: Any) -> str:
 
 
 def _topic(topic: Topic) -> dict[str, Any]:
-    return {
-        "apiVersion": API,
-        "kind": "KafkaTopic",
-        "metadata": {"name": topic.name, "labels": {"strimzi.io/cluster": CLUSTER}},
-        "spec": {
-            "partitions": topic.partitions,
-            "replicas": _REPLICAS,
-            "config": {
-                "min.insync.replicas": _IN_SYNC,
-                "retention.ms": topic.retention_ms,
-                "segment.ms": topic.segment_ms,
-                "max.message.bytes": MAX_MESSAGE_BYTES + 64 * 1024,
-            },
-        },
+    config = {
+        "min.insync.replicas": _IN_SYNC,
+        "retention.ms": topic.retention_ms,
+        "segment.ms": topic.segment_ms,
+        "max.message.bytes": MAX_MESSAGE_BYTES + 64 * 1024,
     }
+    spec = {"partitions": topic.partitions, "replicas": _REPLICAS, "config": config}
+    return _resource("KafkaTopic", topic.name, spec)
 
 
 def _user(name: str, rules: list[Rule]) -> dict[str, Any]:
-    return {
-        "apiVersion": API,
-        "kind": "KafkaUser",
-        "metadata": {"name": name, "labels": {"strimzi.io/cluster": CLUSTER}},
-        "spec": {
-            "authentication": {"type": "scram-sha-512"},
-            "authorization": {"type": "simple", "acls": [_rule(rule) for rule in rules]},
-        },
-    }
+    authorization = {"type": "simple", "acls": [_rule(rule) for rule in rules]}
+    return _resource("KafkaUser", name, {"authentication": {"type": "scram-sha-512"}, "authorization": authorization})
+
+
+def _resource(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "labels": {"strimzi.io/cluster": CLUSTER}}
+    return {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

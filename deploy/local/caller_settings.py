@@ -3,15 +3,18 @@
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import psutil
 
 from deploy.local.errors import StackError
-from deploy.local.services import SERVICES, Service
+from deploy.local.services import SERVICES
 from deploy.local.stack import requested_ports
 from deploy.local.state import StackState
+
+if TYPE_CHECKING:
+    from libs.service_defaults import ServiceSettings
 
 COMMAND_VARIABLES: Final = {
     "AES_HOME": ("`.aes` in the project", "Directory for the embedded stack's state."),
@@ -38,13 +41,29 @@ def check_settings(caller: Mapping[str, str]) -> None:
                 "Use a URL such as http://127.0.0.1:11434/v1, or unset the variable.",
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
+    if not given:
+        return
     # Importing the services' settings takes time.
-    for service in SERVICES if given else ():
-        for variable, message in _invalid(service).items():
+    from libs.service_defaults import invalid_settings
+
+    for service in SERVICES:
+        for variable, message in invalid_settings(settings_of(service.name)).items():
             if variable in given:
                 raise StackError(
                     f"{variable} is invalid: {message}.", "Fix the value, or unset the variable to use its default."
                 )
+
+
+def settings_of(service: str) -> "type[ServiceSettings]":
+    from libs.service_defaults import ServiceSettings
+
+    module = import_module(f"services.{service}.settings")
+    (settings,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, ServiceSettings) and value.__module__ == module.__name__
+    )
+    return settings
 
 
 def changed_settings(state: StackState, caller: Mapping[str, str]) -> list[str]:
@@ -73,18 +92,6 @@ def _environment_of(pid: int) -> dict[str, str]:
         return psutil.Process(pid).environ()
     except (psutil.Error, OSError):
         return {}
-
-
-def _invalid(service: Service) -> Mapping[str, str]:
-    from libs.service_defaults import ServiceSettings, invalid_settings
-
-    module = import_module(f"services.{service.name}.settings")
-    (settings,) = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, ServiceSettings) and value.__module__ == module.__name__
-    )
-    return invalid_settings(settings)
 
 
 def _provider_addresses() -> list[str]:

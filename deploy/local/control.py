@@ -56,7 +56,8 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
             time.sleep(_POLL_SECONDS)
             state = StackState.read(home.state_file)
         if state.is_supervised() and state.phase == "running":
-            _check_replicas(state, wanted)
+            if wanted is not None:
+                _check_replicas(state, wanted)
             _await_readiness(home, show)
             return state, False
         if state.is_supervised():
@@ -145,10 +146,10 @@ def restart(home: Home, part: str) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None:
-    for service in SERVICES if wanted is not None else ():
+def _check_replicas(state: StackState, wanted: Mapping[str, int]) -> None:
+    for service in SERVICES:
         parts = sum(part.service == service.name for part in state.parts.values())
-        if wanted is not None and (count := parts // len(service.processes)) != wanted[service.name]:
+        if (count := parts // len(service.processes)) != wanted[service.name]:
             raise StackError(
                 f"The running stack's number of {service.name} replicas is {count}, not {wanted[service.name]}.",
                 "Restart it with the new number: ./aes down && ./aes up --replicas …",
@@ -160,10 +161,10 @@ def _await_readiness(home: Home, show: Show) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while unready := asyncio.run(read_status(home)).unready:
         if time.monotonic() > deadline:
-            named = ", ".join(f"{part.name} ({part.detail or part.state})" for part in unready)
+            named = ", ".join(f"{name} ({part.detail or part.state})" for name, part in unready.items())
             raise StackError(
                 f"The stack is already running, but some processes aren't ready: {named}.",
-                "Find out why with: ./aes doctor, or: ./aes logs " + unready[0].name,
+                "Find out why with: ./aes doctor, or: ./aes logs " + next(iter(unready)),
             )
         show(StackState.read(home.state_file))
         time.sleep(_POLL_SECONDS)

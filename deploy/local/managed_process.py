@@ -35,12 +35,12 @@ class ManagedProcess(ABC):
 
 @dataclass
 class ServiceProcess(ManagedProcess):
-    """A service's process, which migrates its database at startup. ``port`` is None if it has no HTTP server."""
+    """A service's process, which migrates its database at startup."""
 
     service: str
     name: str
     role: str
-    port: int | None
+    port: int
     log: Path
     environment: dict[str, str] = field(repr=False)
 
@@ -53,4 +53,4 @@ class ServiceProcess(ManagedProcess):
         )
 
     async def is_ready(self) -> bool:
-        return self.port is None or await is_ready(self.port, self.service)
+        return await is_ready(self.port, self.service)

@@ -11,27 +11,16 @@ from deploy.local.files import read_json, write_atomically
 
 # Below the range of outgoing connections. A client that retries a port in that range while its server restarts may
 # connect to itself and block the server's return.
-_CANDIDATES = range(20000, 30000)
+CANDIDATES = range(20000, 30000)
 _ATTEMPTS = 200
-_share = _CANDIDATES
 _untried: list[int] = []
 
 
-def use_share(number: int, shares: int) -> None:
-    """Limits this process to one of several equal shares of the ports.
-
-    Otherwise, concurrent processes could choose the same port, because a port looks free until it's bound.
-    """
-    global _share
-    _share = _CANDIDATES[number::shares]
-    _untried.clear()
-
-
-def is_free(port: int, host: str = "127.0.0.1") -> bool:
+def is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True
@@ -39,20 +28,16 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
     for _ in range(_ATTEMPTS):
-        port = _next_candidate()
+        # No port repeats before all have been tried.
+        if not _untried:
+            _untried.extend(random.sample(CANDIDATES, len(CANDIDATES)))
+        port = _untried.pop()
         if port not in taken and is_free(port):
             return port
     raise StackError(
-        f"No free port found between {_CANDIDATES.start} and {_CANDIDATES.stop}.",
+        f"No free port found between {CANDIDATES.start} and {CANDIDATES.stop}.",
         "Stop programs that listen on ports in this range, and try again.",
     )
-
-
-def _next_candidate() -> int:
-    """Returns the next candidate in a random order. No port repeats before all have been tried."""
-    if not _untried:
-        _untried.extend(random.sample(_share, len(_share)))
-    return _untried.pop()
 
 
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TypeVar
 
-from libs.diagnostics.health import ask_health, get
+from libs.diagnostics.health import ask_health
 
 T = TypeVar("T")
 _SECONDS = 2
@@ -16,13 +16,8 @@ _POSTGRES_SSL_QUESTION = struct.pack(">ii", 8, 80877103)
 
 
 async def is_ready(port: int, service: str) -> bool:
-    health = await _within_time(ask_health(_address(port), service))
+    health = await _within_time(ask_health(f"http://127.0.0.1:{port}", service))
     return health is not None and health.is_ready
-
-
-async def answers_ok(port: int, path: str) -> bool:
-    """Returns whether a GET request for `path` returns 200."""
-    return await _within_time(_status(port, path)) == 200
 
 
 async def broker_answers(port: int) -> bool:
@@ -44,11 +39,6 @@ async def _within_time(asking: Awaitable[T]) -> T | None:
         return None
 
 
-async def _status(port: int, path: str) -> int:
-    status, _ = await get(_address(port), path)
-    return status
-
-
 async def _ask(port: int, question: bytes, size: int) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -58,7 +48,3 @@ async def _ask(port: int, question: bytes, size: int) -> bytes:
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
-
-
-def _address(port: int) -> str:
-    return f"http://127.0.0.1:{port}"

@@ -10,8 +10,6 @@ class ProcessRole:
 
     role: str
     """The arguments of `python -m services.<name>`."""
-    serves_http: bool = True
-    """Whether the process responds to `/health/ready` on its port. If not, it counts as ready while it runs."""
     port_setting: str = ""
     """The variable that sets the process's port. If empty, the service's own variable sets the port."""
 
@@ -36,5 +34,5 @@ SERVICES: tuple[Service, ...] = (
     Service("artifacts", environment={"AES_ARTIFACTS_OBJECTS_URL": "file:{home}/objects/artifacts"}),
     Service("timeline"),
 )
-DATABASES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
+DATABASES = tuple(service.name for service in SERVICES)
 PREFERRED_PORTS = {"gateway": 8080}

@@ -1,6 +1,6 @@
 """Builds the embedded stack's processes from its state directory and the caller's environment."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,12 +32,10 @@ class Stack:
         return next(f"http://127.0.0.1:{part.port}" for part in self.services if part.service == "gateway")
 
 
-def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> Stack:
+def build_stack(home: Home, caller: Mapping[str, str], services: Sequence[Service] = SERVICES) -> Stack:
     """Returns the stack's processes. Chooses ports and creates missing secrets. The stack must not be running."""
-    declared = list(services)
-    replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
-    processes = list(_processes(declared, replicas))
-    ports = allocate(home.ports_file, _port_names(processes), requested_ports(caller, declared), PREFERRED_PORTS)
+    processes = list(_processes(caller, services))
+    ports = allocate(home.ports_file, _port_names(processes), requested_ports(caller, services), PREFERRED_PORTS)
     credentials = Credentials.load_or_create(home.credentials_file)
     if given := caller.get("AES_SECRETS_KEY"):
         credentials = credentials.with_secrets_keys(given, home.credentials_file)
@@ -62,13 +60,13 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     parts = []
     for part, service, process in processes:
         own = {name: value.format(home=home.root) for name, value in service.environment.items()}
-        address = {process.port_setting or _own_port(service): str(ports[part])}
+        address = {process.port_setting or f"AES_{service.name.upper()}_PORT": str(ports[part])}
         parts.append(
             ServiceProcess(
                 service=service.name,
                 name=part,
                 role=process.role,
-                port=ports[part] if process.serves_http else None,
+                port=ports[part],
                 log=home.log_of(part),
                 environment={**own, **environment, **address},
             )
@@ -94,7 +92,9 @@ class _Process(NamedTuple):
     process: ProcessRole
 
 
-def _processes(services: Iterable[Service], replicas: Mapping[str, int]) -> Iterable[_Process]:
+def _processes(caller: Mapping[str, str], services: Sequence[Service]) -> Iterator[_Process]:
+    """Yields all processes of the services, with the caller's numbers of replicas."""
+    replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in services])
     for service in services:
         for process in service.processes:
             several = len(service.processes) > 1
@@ -102,10 +102,6 @@ def _processes(services: Iterable[Service], replicas: Mapping[str, int]) -> Iter
             # The first process has the same name, port and log as a single process.
             for replica in range(1, replicas[service.name] + 1):
                 yield _Process(name if replica == 1 else f"{name}-{replica}", service, process)
-
-
-def _own_port(service: Service) -> str:
-    return f"AES_{service.name.upper()}_PORT"
 
 
 def _defaults(credentials: Credentials) -> dict[str, str]:
@@ -128,12 +124,11 @@ def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Pos
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
     for part, service, process in processes:
-        if process.serves_http:
-            variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
-            if process.port_setting:
-                # This process responds only to health checks.
-                variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
-            settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
+        variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
+        if process.port_setting:
+            # This process responds only to health checks.
+            variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
+        settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
     return settings
 
 
@@ -141,12 +136,10 @@ def _port_names(processes: Iterable[_Process]) -> list[str]:
     return ["postgres", "kafka", "kafka-controller", *(each.part for each in processes)]
 
 
-def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> dict[str, int]:
+def requested_ports(caller: Mapping[str, str], services: Sequence[Service] = SERVICES) -> dict[str, int]:
     """Returns the ports in the caller's variables, by process. Raises StackError if a port is invalid."""
-    declared = list(services)
-    replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     asked = {}
-    for name in _port_names(_processes(declared, replicas)):
+    for name in _port_names(_processes(caller, services)):
         variable = f"AES_{name.upper().replace('-', '_')}_PORT"
         value = caller.get(variable)
         if value:

@@ -10,7 +10,9 @@ from deploy.local.files import read_json, write_atomically
 from deploy.local.processes import Identity
 
 Phase = Literal["starting", "running", "stopping", "stopped", "failed"]
-ProcessPhase = Literal["waiting", "preparing", "starting", "ready", "restarting", "failing", "stopping", "stopped"]
+ProcessPhase = Literal[
+    "waiting", "preparing", "starting", "ready", "not ready", "restarting", "failing", "stopping", "stopped"
+]
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Reads the current state of the stack from its processes."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deploy.local.home import Home
@@ -11,53 +11,37 @@ from deploy.local.state import ProcessState, StackState
 
 
 @dataclass(frozen=True)
-class ProcessStatus:
-    name: str
-    service: str
-    pid: int | None
-    port: int | None
-    state: str
-    restarts: int
-    detail: str
-    asked_restarts: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        return {"pid": self.pid, "port": self.port, "state": self.state, "restarts": self.restarts}
-
-
-@dataclass(frozen=True)
 class Status:
     state: str
     """The supervisor's phase, `degraded` (a process isn't ready) or `unsupervised` (processes without a supervisor)."""
     base_url: str
-    parts: list[ProcessStatus]
+    parts: dict[str, ProcessState]
     error: str = ""
     """Why the last start failed, and what to do."""
 
     @property
-    def unready(self) -> list[ProcessStatus]:
-        return [part for part in self.parts if part.state != "ready"]
-
-    @property
-    def is_faulty(self) -> bool:
-        return self.state in ("degraded", "unsupervised", "failed")
+    def unready(self) -> dict[str, ProcessState]:
+        return {name: part for name, part in self.parts.items() if part.state != "ready"}
 
     def as_json(self) -> dict[str, Any]:
         services: dict[str, Any] = {}
-        for service in dict.fromkeys(part.service for part in self.parts):
-            parts = [part for part in self.parts if part.service == service]
-            first = parts[0].as_json()
-            if len(parts) > 1 or parts[0].name != service:
-                unready = [part.state for part in parts if part.state != "ready"]
-                first["state"] = unready[0] if unready else "ready"
-                first["processes"] = [{"name": part.name, **part.as_json()} for part in parts]
-            services[service] = first
+        for service in dict.fromkeys(part.service for part in self.parts.values()):
+            parts = {name: _as_json(part) for name, part in self.parts.items() if part.service == service}
+            services[service] = next(iter(parts.values()))
+            if [*parts] != [service]:
+                unready = [part["state"] for part in parts.values() if part["state"] != "ready"]
+                processes = [{"name": name, **part} for name, part in parts.items()]
+                services[service] |= {"state": unready[0] if unready else "ready", "processes": processes}
         return {"state": self.state, "base_url": self.base_url, "services": services}
+
+
+def _as_json(part: ProcessState) -> dict[str, Any]:
+    return {"pid": part.pid, "port": part.port, "state": part.state, "restarts": part.restarts}
 
 
 async def read_status(home: Home) -> Status:
     state = StackState.read(home.state_file)
-    parts = await asyncio.gather(*(_examine(name, part) for name, part in state.parts.items()))
+    parts = await asyncio.gather(*map(_examine, state.parts.values()))
     phase: str = state.phase
     if not state.is_supervised():
         running = any(part.pid is not None for part in parts)
@@ -65,18 +49,14 @@ async def read_status(home: Home) -> Status:
     elif phase == "running" and any(part.state != "ready" for part in parts):
         phase = "degraded"
     error = f"{state.error}\n{state.remedy}".strip() if phase == "failed" else ""
-    return Status(phase, state.base_url, list(parts), error)
+    return Status(phase, state.base_url, dict(zip(state.parts, parts, strict=True)), error)
 
 
-async def _examine(name: str, part: ProcessState) -> ProcessStatus:
-    alive = part.pid is not None and Identity(part.pid, part.started or 0).process() is not None
-    state: str = part.state
-    if not alive and state in ("ready", "starting"):
-        state = "stopped"
-    elif state == "ready" and not await _works(part):
-        state = "not ready"
-    pid = part.pid if alive else None
-    return ProcessStatus(name, part.service, pid, part.port, state, part.restarts, part.detail, part.asked_restarts)
+async def _examine(part: ProcessState) -> ProcessState:
+    """Returns the process's current state."""
+    if part.pid is None or Identity(part.pid, part.started or 0).process() is None:
+        return replace(part, pid=None, state="stopped" if part.state in ("ready", "starting") else part.state)
+    return replace(part, state="not ready") if part.state == "ready" and not await _works(part) else part
 
 
 async def _works(part: ProcessState) -> bool:

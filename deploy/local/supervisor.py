@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from deploy.local.errors import PortTaken, StackError
 from deploy.local.files import write_atomically
@@ -49,8 +48,9 @@ class Supervisor:
         outcome: Phase = "stopped"
         if starting.done() and (error := starting.exception()) is not None:
             outcome = "failed"
-            self._state.error = error.problem if isinstance(error, StackError) else repr(error)
-            self._state.remedy = error.remedy if isinstance(error, StackError) else f"See {self._own_log}"
+            if not isinstance(error, StackError):
+                error = StackError(repr(error), f"See {self._home.log_of('supervisor')}")
+            self._state.error, self._state.remedy = error.problem, error.remedy
         elif starting.done():
             self._enter("running")
             trimming = asyncio.create_task(self._trim_logs())
@@ -58,7 +58,8 @@ class Supervisor:
             trimming.cancel()
         starting.cancel()
         await asyncio.wait([starting])
-        await self._stop()
+        self._enter("stopping")
+        await self._stop_processes()
         rewriting.cancel()
         self._enter(outcome)
         return 1 if outcome == "failed" else 0
@@ -107,10 +108,6 @@ class Supervisor:
             self._state.detail = ""
             self._write()
 
-    async def _stop(self) -> None:
-        self._enter("stopping")
-        await self._stop_processes()
-
     async def _stop_processes(self) -> None:
         await asyncio.gather(*(supervisor.stop(_SERVICE_GRACE) for supervisor in self._services))
         await asyncio.gather(*(supervisor.stop(_STORAGE_GRACE) for supervisor in self._storage))
@@ -154,10 +151,6 @@ class Supervisor:
             # Downloads report from a thread.
             self._loop.call_soon_threadsafe(self._unwritten.set)
 
-    @property
-    def _own_log(self) -> Path:
-        return self._home.log_of("supervisor")
-
 
 async def _all_or_first_error(steps: Iterable[object]) -> None:
     """Runs the steps concurrently. The first failure cancels the others and is raised."""
@@ -170,16 +163,16 @@ async def _all_or_first_error(steps: Iterable[object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _supervise(home: Home, services: Sequence[Service]) -> int:
+async def _supervise(home: Home) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     # The terminal that started the stack may close.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return await Supervisor(home, services).run(stop)
+    return await Supervisor(home, SERVICES).run(stop)
 
 
-def main(services: Sequence[Service] = SERVICES) -> int:
+def main() -> int:
     home = Home.from_environment()
     home.create()
     with home.supervisor_lock.open("w") as lock:
@@ -187,7 +180,7 @@ def main(services: Sequence[Service] = SERVICES) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return ALREADY_RUNNING
-        code = asyncio.Runner().run(_supervise(home, services))
+        code = asyncio.Runner().run(_supervise(home))
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()

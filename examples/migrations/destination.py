@@ -112,12 +112,12 @@ def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
     return "\n".join(block["text"] for block in kept)
 
 
-def provider_model(name: str, default_provider: str = "openai") -> str:
+def provider_model(name: str) -> str:
     """Returns the model's name in the form ``provider:name``."""
     provider, slash, model = name.partition("/")
-    if ":" in name.partition("/")[0]:
+    if ":" in provider:
         return name
-    return f"{provider}:{model}" if slash else f"{default_provider}:{name}"
+    return f"{provider}:{model}" if slash else f"openai:{name}"
 
 
 def run(description: str, move: Callable[[Json, Destination, argparse.Namespace], None]) -> None:

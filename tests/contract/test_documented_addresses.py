@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.services import PREFERRED_PORTS
+from deploy.local.caller_settings import settings_of
+from deploy.local.services import DATABASES, PREFERRED_PORTS
 from libs.contracts.identity import Scope
 from services.gateway.entrypoints.a2a.application import PREFIX as A2A
 from services.gateway.entrypoints.ag_ui.application import PREFIX as AG_UI
@@ -15,7 +16,6 @@ from services.gateway.entrypoints.door.routes import PREFIX as API
 from services.gateway.entrypoints.mcp.application import PREFIX as MCP
 from services.gateway.entrypoints.openai.conventions import PREFIX as OPENAI
 from services.gateway.entrypoints.rest.application import openapi_document
-from tools.reference.configuration import settings_of_services
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clients", "deploy", "docs", "examples", "libs", "services", "tests")
@@ -99,7 +99,7 @@ def operations() -> list[tuple[str, str]]:
 def read_variables() -> frozenset[str]:
     found = {
         str(field.validation_alias or f"{settings.model_config['env_prefix']}{name}".upper())
-        for settings in settings_of_services()
+        for settings in map(settings_of, DATABASES)
         for name, field in settings.model_fields.items()
     }
     # The embedded stack makes the names of its ports.

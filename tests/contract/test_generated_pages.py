@@ -1,3 +1,6 @@
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -5,9 +8,9 @@ from libs.contracts.messages import Command
 from libs.contracts.registry import published_messages
 from services.gateway.entrypoints.rest.application import openapi_document
 from tools.reference import events
+from tools.reference.examples import Examples
 from tools.reference.markdown import MARK, filled
 from tools.reference.pages import DOCS, pages
-from tools.reference.routes import response_examples
 
 
 def test_generating_the_pages_again_changes_nothing() -> None:
@@ -32,6 +35,17 @@ def test_the_pages_on_events_name_every_event() -> None:
     published = [name for name, (model, _) in published_messages().items() if not issubclass(model, Command)]
 
     assert [name for name in published if f"`{name}`" not in text] == []
+
+
+def response_examples(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Yields the path, the schema and an example of each JSON response."""
+    for template, methods in document["paths"].items():
+        for operation in methods.values():
+            request = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            given = next((each["value"] for each in request.get("examples", {}).values()), None)
+            for status, answer in operation["responses"].items():
+                if status.startswith("2") and (content := answer.get("content", {}).get("application/json")):
+                    yield template, content["schema"], Examples(document, given).body(content["schema"])
 
 
 def test_examples_of_responses_satisfy_their_schemas() -> None:

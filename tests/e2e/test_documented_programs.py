@@ -57,11 +57,12 @@ def output_of(command: list[str], stack: RunningStack, folder: Path) -> str:
 @pytest.mark.slow(covered_by="e2e/test_python_client.py::test_the_tutorial_runs_as_it_stands")
 def test_the_chat_product(stack: RunningStack, tmp_path: Path) -> None:
     page = DOCS / "tutorials" / "chat-product.md"
-    own_address = {'HOST, PORT, SHOP_KEY = "127.0.0.1", 9555': f'HOST, PORT, SHOP_KEY = "{RECEIVERS}", {choose_free()}'}
+    port = choose_free()
+    own_address = {'HOST, PORT, SHOP_KEY = "127.0.0.1", 9555': f'HOST, PORT, SHOP_KEY = "{RECEIVERS}", {port}'}
     program = replaced(blocks(page, "python"), own_address)
     (tmp_path / "chat.py").write_text(program)
     # A run that stopped halfway isn't in the way of the next.
-    output_of([sys.executable, "-c", program.partition("sessions = {}")[0]], stack, tmp_path)
+    output_of([sys.executable, "-c", program.partition("def next_event")[0]], stack, tmp_path)
     # The stack runs already, and calls that address alone.
     start = replaced(
         blocks(page, "bash"),
@@ -102,8 +103,9 @@ def test_the_chat_product(stack: RunningStack, tmp_path: Path) -> None:
         "turn.completed {'",
     ):
         assert promised in "".join(said)
-    secret = httpx.get(f"{stack.base_url}/api/v1/secrets/shop/", headers={"x-api-key": stack.api_key})
-    assert secret.status_code == 404
+    with httpx.Client(base_url=f"{stack.base_url}/api/v1", headers={"x-api-key": stack.api_key}) as left:
+        assert left.get("/secrets/shop/").status_code == 404
+        assert f"{RECEIVERS}:{port}" not in left.get("/webhooks/").text
 
 
 PROTOCOLS: dict[str, dict[str, str]] = {

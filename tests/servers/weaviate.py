@@ -3,13 +3,15 @@
 The stack does not run it; tests and benchmarks of the engine do.
 """
 
+import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.ports import choose_free
-from deploy.local.probes import answers_ok
 from deploy.local.processes import Command
+from libs.diagnostics.health import get
 from tests.servers.go import WEAVIATE
 
 _PORTS = (
@@ -77,4 +79,8 @@ class WeaviateServer(ManagedProcess):
         )
 
     async def is_ready(self) -> bool:
-        return await answers_ok(self.port, "/v1/.well-known/ready")
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(2):
+                status, _ = await get(self.url, "/v1/.well-known/ready")
+                return status == 200
+        return False

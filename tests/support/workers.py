@@ -68,7 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if _is_worker(config):
         RunDirectory.current().join_as_worker()
         # A port that one worker has chosen and does not listen on yet is free for the others.
-        ports.use_share(int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % _MOST_WORKERS, _MOST_WORKERS)
+        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        ports.CANDIDATES = ports.CANDIDATES[number % _MOST_WORKERS :: _MOST_WORKERS]
     if config.option.numprocesses:
         from xdist.workermanage import NodeManager
 

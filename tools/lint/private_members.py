@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tools")
+from tools.lint.sources import sources
+
 _LIBRARIES: Final = frozenset(
     {"aiokafka", "faust", "fastapi", "mode", "psycopg", "psycopg_pool", "starlette", "uvicorn"}
 )
@@ -15,11 +16,9 @@ _INSTEAD: Final = "use the library's public interface"
 
 
 def findings(root: Path) -> Iterator[str]:
-    for room in _ROOMS:
-        for file in sorted((root / room).rglob("*.py")):
-            path = file.relative_to(root).as_posix()
-            for line, name in _private_members(file.read_text()):
-                yield f"{path}:{line}: {name}: {_INSTEAD}"
+    for path, source in sources(root):
+        if path.parts[0] != "tests":
+            yield from (f"{path}:{line}: {name}: {_INSTEAD}" for line, name in _private_members(source))
 
 
 def _private_members(source: str) -> Iterator[tuple[int, str]]:

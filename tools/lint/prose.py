@@ -1,13 +1,11 @@
 """Checks documents, docstrings, comments and messages.
 
 Finds phrases from ``prose_words.toml``, long sentences, wide table cells and long pages, except in generated parts.
-``prose_counts.toml`` contains the allowed findings per folder. ``python -m tools.lint.prose`` lowers the counts.
 """
 
 import ast
 import re
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +15,16 @@ from markdown_it import MarkdownIt
 
 from tools.reference.markdown import by_hand
 
-_ROOMS: Final = (
-    *("benchmarks", "cli", "clients", "deploy", "docs/decisions", "docs", "examples", "libs", "services/artifacts"),
-    *("services/gateway", "services/ingestion", "services/registry", "services/runtime", "services/timeline", "tools"),
-    *("web", "README.md", "tests/README.md"),
-)
+_ROOMS: Final = ("benchmarks", "cli", "clients", "deploy", "docs", "examples", "libs", "services", "tools", "web")
+_PAGES: Final = ("README.md", "tests/README.md")
 # Records of measurements, third-party texts and texts for demonstrations.
 _SKIPPED: Final = ("benchmarks/results", "examples/documents", "examples/migrations", "web/vendor")
 _SUFFIXES: Final = frozenset({".js", ".md", ".py"})
 _WORDS: Final = Path(__file__).with_name("prose_words.toml")
-_COUNTS: Final = "tools/lint/prose_counts.toml"
-_LOWER: Final = "python -m tools.lint.prose"
+_EXCEPTED: Final[Mapping[tuple[str, str], str]] = {
+    ("services/runtime/domain/models.py", "long messages"): "instructions to a model",
+    ("tools/lint/vocabulary.py", "phrases"): "words that a rule finds",
+}
 
 _MOST_WORDS_OF_SENTENCE: Final = 30
 _MOST_WORDS_OF_MESSAGE_SENTENCE: Final = 20
@@ -49,52 +46,15 @@ class _Finding:
 
 
 def findings(root: Path) -> Iterator[str]:
-    found = _by_kind_and_room(root)
-    allowed = _allowed(root)
-    for kind, room in sorted(found.keys() | allowed.keys()):
-        here, most = found.get((kind, room), []), allowed.get((kind, room), 0)
-        if len(here) > most:
-            yield f"{room}: findings of {kind!r}: {len(here)}, allowed: {most}. Rewrite the new ones:"
-            yield from (f"  {each.path}:{each.line}: {each.message}" for each in here)
-        elif len(here) < most:
-            yield f"{_COUNTS}: {room} has {len(here)} of {kind!r}, but allows {most}. Lower the count with: {_LOWER}"
-
-
-def lower(root: Path) -> None:
-    """Lowers the allowed counts to the current numbers of findings. Never raises a count."""
-    found, allowed = _by_kind_and_room(root), _allowed(root)
-    by_kind: dict[str, dict[str, int]] = defaultdict(dict)
-    for (kind, room), most in sorted(allowed.items()):
-        if count := min(most, len(found.get((kind, room), []))):
-            by_kind[kind][room] = count
-    tables = (
-        f'\n["{kind}"]\n' + "".join(f'"{room}" = {count}\n' for room, count in rooms.items())
-        for kind, rooms in by_kind.items()
-    )
-    heading = f"# Allowed findings by kind and folder. Counts may only decrease: {_LOWER}\n"
-    (root / _COUNTS).write_text(heading + "".join(tables))
-
-
-def _allowed(root: Path) -> dict[tuple[str, str], int]:
-    file = root / _COUNTS
-    tables = tomllib.loads(file.read_text()) if file.exists() else {}
-    return {(kind, room): most for kind, rooms in tables.items() for room, most in rooms.items()}
-
-
-def _by_kind_and_room(root: Path) -> Mapping[tuple[str, str], list[_Finding]]:
-    found: dict[tuple[str, str], list[_Finding]] = defaultdict(list)
     phrases = _phrases()
-    seen: set[Path] = set()
-    for room in _ROOMS:
-        top = root / room
-        for file in [top] if top.is_file() else sorted(top.rglob("*")):
-            path = file.relative_to(root).as_posix()
-            if file.suffix not in _SUFFIXES or file in seen or path.startswith(_SKIPPED) or not file.is_file():
-                continue
-            seen.add(file)
-            for finding in _of_file(path, file.read_text(), phrases):
-                found[finding.kind, room].append(finding)
-    return found
+    in_rooms = (file for room in _ROOMS for file in sorted((root / room).rglob("*")))
+    for file in (*in_rooms, *(root / page for page in _PAGES)):
+        path = file.relative_to(root).as_posix()
+        if file.suffix not in _SUFFIXES or path.startswith(_SKIPPED) or not file.is_file():
+            continue
+        for found in _of_file(path, file.read_text(), phrases):
+            if (path, found.kind) not in _EXCEPTED:
+                yield f"{path}:{found.line}: {found.kind}: {found.message}"
 
 
 def _of_file(path: str, text: str, phrases: "_Phrases") -> Iterator[_Finding]:
@@ -196,7 +156,3 @@ def _count(text: str) -> int:
 
 def _start(text: str) -> str:
     return " ".join(text.split())[:60]
-
-
-if __name__ == "__main__":
-    lower(Path(__file__).parents[2])

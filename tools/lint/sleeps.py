@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-_ROOM: Final = "tests"
+from tools.lint.sources import sources
+
 _WAITING: Final = "tests/support/waiting.py"
 _INSTEAD: Final = (
     "wait for the event (`until`, `wait_until`), for a later one (`never`), or in virtual time (`elapse`): "
@@ -33,10 +34,9 @@ _EXCEPTED_SCRIPTS: Final[Mapping[str, str]] = {
 
 
 def findings(root: Path) -> Iterator[str]:
-    for file in sorted((root / _ROOM).rglob("*.py")):
-        path = file.relative_to(root).as_posix()
-        if not any(path == excepted or path.startswith(f"{excepted}/") for excepted in _EXCEPTED):
-            yield from _sleeps(path, file.read_text(), scripts=path not in _EXCEPTED_SCRIPTS)
+    for path, source in sources(root):
+        if path.parts[0] == "tests" and not any(map(path.is_relative_to, _EXCEPTED)):
+            yield from _sleeps(path.as_posix(), source, scripts=path.as_posix() not in _EXCEPTED_SCRIPTS)
 
 
 def _sleeps(path: str, source: str, *, scripts: bool) -> Iterator[str]:

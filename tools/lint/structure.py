@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests", "tools")
+from tools.lint.sources import sources
+
 _JUNK_DRAWERS: Final = frozenset({"common", "core", "helpers", "misc", "utils"})
 _MOST_LINES: Final = 60
 _SERVED: Final = ("services", "libs")
@@ -20,24 +21,23 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def findings(root: Path) -> Iterator[str]:
     dependencies: set[str] = set()
     plain: dict[str, str] = {}
-    for room in _ROOMS:
-        for file in sorted((root / room).rglob("*.py")):
-            path, source = file.relative_to(root), file.read_text()
-            if {file.stem, *path.parent.parts} & _JUNK_DRAWERS:
-                yield f"{path}: the name doesn't describe the content; name the file after its content"
-            yield from _between_tests_and_benchmarks(path, source)
-            if room == "tests":
-                continue
-            for node in _functions(ast.parse(source)):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > _MOST_LINES:
-                    yield f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {_MOST_LINES}"
-                if room in _SERVED and isinstance(node, ast.FunctionDef):
-                    plain[node.name] = f"{path}:{node.lineno}"
-                    if any(ast.unparse(each).startswith(("router.", "app.")) for each in node.decorator_list):
-                        dependencies.add(node.name)
-            if room in _SERVED:
-                dependencies |= set(_DEPENDENCY.findall(source))
+    for path, source in sources(root):
+        if {path.stem, *path.parent.parts} & _JUNK_DRAWERS:
+            yield f"{path}: the name doesn't describe the content; name the file after its content"
+        yield from _between_tests_and_benchmarks(path, source)
+        if path.parts[0] == "tests":
+            continue
+        is_served = path.parts[0] in _SERVED
+        for node in _functions(ast.parse(source)):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > _MOST_LINES:
+                yield f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {_MOST_LINES}"
+            if is_served and isinstance(node, ast.FunctionDef):
+                plain[node.name] = f"{path}:{node.lineno}"
+                if any(ast.unparse(each).startswith(("router.", "app.")) for each in node.decorator_list):
+                    dependencies.add(node.name)
+        if is_served:
+            dependencies |= set(_DEPENDENCY.findall(source))
     for name in sorted(dependencies & plain.keys()):
         yield f"{plain[name]}: {name} isn't a coroutine, so FastAPI calls it in a thread and doubles a request's time"
 

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests", "tools")
+from tools.lint.sources import sources
+
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # These words are allowed as parts of other names, such as `lease_keeper`, `is_origin` or `dead_letters`. Names in
@@ -30,13 +31,11 @@ _OPENING: Final = re.compile(
 
 def findings(root: Path) -> Iterator[str]:
     retired: dict[str, str] = tomllib.loads(Path(__file__).with_name("retired_names.toml").read_text())
-    for room in _ROOMS:
-        for file in sorted((root / room).rglob("*.py")):
-            source, path = file.read_text(), file.relative_to(root)
-            if file.stem in retired:
-                yield f"{path}: the file's name: {retired[file.stem]}"
-            yield from _retired_names(path, source, retired)
-            yield from _relative_clauses(path, source)
+    for path, source in sources(root):
+        if path.stem in retired:
+            yield f"{path}: the file's name: {retired[path.stem]}"
+        yield from _retired_names(path, source, retired)
+        yield from _relative_clauses(path, source)
 
 
 def _retired_names(path: Path, source: str, retired: Mapping[str, str]) -> Iterator[str]:

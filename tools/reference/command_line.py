@@ -91,10 +91,13 @@ def _default(parameter: Any) -> str:
     variable = f"`{parameter.envvar}`" if parameter.envvar else ""
     if _is_option(parameter) and parameter.is_flag:
         return "off"
+    return ", else ".join(filter(None, (variable, shown_default(parameter)))) or "none"
+
+
+def shown_default(parameter: Any) -> str:
+    """Returns the default without the variable, or an empty string if there's none."""
     if isinstance(parameter.show_default, str):
-        shown = parameter.show_default
-    elif parameter.default in (None, "") or parameter.show_default is False or callable(parameter.default):
-        shown = ""
-    else:
-        shown = f"`{parameter.default}`"
-    return ", else ".join(filter(None, (variable, shown))) or "none"
+        return parameter.show_default
+    if parameter.default in (None, "") or parameter.show_default is False or callable(parameter.default):
+        return ""
+    return f"`{parameter.default}`"

@@ -1,31 +1,29 @@
 """Generates the tables of settings in docs/reference/configuration.md."""
 
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from inspect import get_annotations
-from pathlib import Path
 from typing import Final
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
-from deploy.local.caller_settings import COMMAND_VARIABLES
+from deploy.local.caller_settings import COMMAND_VARIABLES, settings_of
+from deploy.local.services import DATABASES
 from libs.eventing import KafkaSettings
 from libs.outbound import OutboundSettings
 from libs.quotas import QuotaSettings
 from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
-from tools.reference.command_line import commands
+from tools.reference.command_line import commands, shown_default
 from tools.reference.markdown import names, table
 
-_ROOT: Final = Path(__file__).parents[2]
 _SHARED: Final = (KafkaSettings, ServiceSettings, SecretsSettings, OutboundSettings)
 
 
 def parts() -> dict[str, str]:
-    by_service = {settings.__module__.split(".")[1]: settings for settings in settings_of_services()}
+    by_service = {service: settings_of(service) for service in sorted(DATABASES)}
     fields = [field for settings in _SHARED for field in _own_fields(settings)]
     shared = [(name, field) for name, field in fields if field.validation_alias]
     each = [(name, field) for name, field in fields if not field.validation_alias]
@@ -42,16 +40,6 @@ def parts() -> dict[str, str]:
         "model providers": table(("provider", "variables", "required"), _providers()),
         "commands": table(("variable", "default", "meaning"), _of_commands()),
     }
-
-
-def settings_of_services() -> Iterator[type[ServiceSettings]]:
-    for file in sorted((_ROOT / "services").glob("*/settings.py")):
-        module = import_module(f"services.{file.parent.name}.settings")
-        yield from (
-            value
-            for value in vars(module).values()
-            if isinstance(value, type) and issubclass(value, ServiceSettings) and value.__module__ == module.__name__
-        )
 
 
 def _own_fields(settings: type[BaseSettings]) -> list[tuple[str, FieldInfo]]:
@@ -90,6 +78,4 @@ def _of_commands() -> Iterator[tuple[str, str, str]]:
     options = [each for _, command in commands() for each in command.params if each.envvar]
     by_variable = {each.envvar: each for each in reversed(options)}
     for variable, option in sorted(by_variable.items()):
-        described = option.show_default if isinstance(option.show_default, str) else ""
-        default = described or ("none" if option.default is None else f"`{option.default}`")
-        yield f"`{variable}`", default, f"`{option.opts[0]}`: {option.help}"
+        yield f"`{variable}`", shown_default(option) or "none", f"`{option.opts[0]}`: {option.help}"

@@ -91,17 +91,6 @@ def described_api() -> "Routes":
     return Routes(openapi_document())
 
 
-def response_examples(document: Schema) -> Iterator[tuple[str, Schema, Any]]:
-    """Yields the path, the schema and an example of each JSON response."""
-    for template, methods in document["paths"].items():
-        for operation in methods.values():
-            request = operation.get("requestBody", {}).get("content", {}).get(_JSON, {})
-            examples = Examples(document, _given(request))
-            for status, answer in operation["responses"].items():
-                if status.startswith("2") and (content := answer.get("content", {}).get(_JSON)):
-                    yield template, content["schema"], examples.body(content["schema"])
-
-
 def _given(content: Schema) -> Any:
     """Returns a request's first example, or None."""
     return next((each["value"] for each in content.get("examples", {}).values()), None)

@@ -33,12 +33,8 @@ def _read_into(file: BinaryIO, request: Request[Any]) -> Flow[int]:
     file.seek(0)
     file.truncate()
     opened: OpenResponse = yield Open(request)
-    response, body = opened.response, b""
+    if opened.response.is_error:
+        raise refusal(opened.response)
     while piece := (yield Read(opened)):
-        if response.status_code < 400:
-            file.write(piece)
-        else:
-            body += piece
-    if response.status_code >= 400:
-        raise refusal(response, body)
+        file.write(piece)
     return file.tell()

@@ -27,7 +27,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Open:
-    """A step that sends a request once, without reading the response's body. The outcome is an ``OpenResponse``."""
+    """A step that sends a request once, and reads only the body of an error. The outcome is an ``OpenResponse``."""
 
     request: Request[Any]
 

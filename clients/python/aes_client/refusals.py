@@ -23,11 +23,11 @@ _OF_PROXIES: dict[int, type[ApiError]] = {
 }
 
 
-def refusal(response: httpx.Response, body: bytes) -> ApiError:
+def refusal(response: httpx.Response) -> ApiError:
     """Returns the exception for an error response."""
     given = response.headers.get("retry-after", "")
     seconds = float(given) if given.isascii() and given.isdigit() else None
-    return error_in(body, status=response.status_code, retry_after=seconds)
+    return error_in(response.content, status=response.status_code, retry_after=seconds)
 
 
 def error_in(content: bytes, *, status: int = 0, retry_after: float | None = None) -> ApiError:

@@ -58,8 +58,8 @@ class RetryPolicy:
 def sent(request: Request[T]) -> Flow[T]:
     """Sends a request once and returns its response. Raises ``ApiError`` if the service returns an error."""
     response: httpx.Response = yield Send(request)
-    if response.status_code >= 400:
-        raise refusal(response, response.content)
+    if response.is_error:
+        raise refusal(response)
     return request.answer(response)
 
 

@@ -151,6 +151,8 @@ class SyncRunner:
         if isinstance(step, Open):
             response = self._send(step.request, stream=True)
             opened.callback(response.close)
+            if response.is_error:
+                response.read()
             return OpenResponse(response, response.iter_bytes())
         if isinstance(step, Read):
             return next(step.answer.pieces, b"")
@@ -208,6 +210,8 @@ class AsyncRunner:
         if isinstance(step, Open):
             response = await self._send(step.request, stream=True)
             opened.push_async_callback(response.aclose)
+            if response.is_error:
+                await response.aread()
             return OpenResponse(response, response.aiter_bytes())
         if isinstance(step, Read):
             return await anext(step.answer.pieces, b"")

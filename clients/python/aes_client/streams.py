@@ -97,8 +97,12 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
     response = opened.response
     if response.status_code == 204:
         return
+    if response.is_error:
+        raise _Lost(refusal(response))
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        yield from _refused(opened)
+        raise UnexpectedResponse(
+            f"{response.request.url} returned status {response.status_code}, but not an event stream"
+        )
     source.opened(response)
     parser, began = EventParser(), time.monotonic()
     while piece := (yield from _kept(Read(opened))):
@@ -112,19 +116,6 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
                 return
         deadline.check("The stream")
     raise _Lost(ConnectionFailed("the stream was interrupted"))
-
-
-def _refused(opened: OpenResponse) -> Generator[Any, Any, None]:
-    """Raises the error of a response that isn't a stream."""
-    body = b""
-    while piece := (yield from _kept(Read(opened))):
-        body += piece
-    response = opened.response
-    if response.status_code < 400:
-        raise UnexpectedResponse(
-            f"{response.request.url} returned status {response.status_code}, but not an event stream"
-        )
-    raise _Lost(refusal(response, body))
 
 
 def _kept(step: Open | Read) -> Generator[Any, Any, Any]:

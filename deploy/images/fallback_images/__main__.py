@@ -9,8 +9,7 @@ import argparse
 import sys
 
 try:
-    from deploy.images.fallback_images import debian
-    from deploy.images.fallback_images.docker import build, exists
+    from deploy.images.fallback_images.docker import build, ensure_debian, exists
     from deploy.images.fallback_images.recipes import RECIPES, wanted_images
 except ModuleNotFoundError as missing:
     sys.exit(
@@ -32,7 +31,7 @@ def main() -> None:
         if exists(image) and not arguments.replace:
             print(f"{image} already exists", file=sys.stderr)
             continue
-        debian.ensure()
+        ensure_debian()
         with RECIPES[name](image.rpartition(":")[2]) as context:
             build(image, context)
         print(f"{image} built", file=sys.stderr)

@@ -4,7 +4,6 @@ import httpx
 from playwright.sync_api import Browser, Locator, expect
 
 from cli.connection import Connection
-from cli.studio_link import studio_link
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import page_of_its_own, violations
@@ -63,7 +62,7 @@ def test_a_link_signs_in_once_and_its_key_ends_with_the_session(
     open_page: Open, stack: RunningStack, http: httpx.Client
 ) -> None:
     before = keys_of_links(http)
-    link = studio_link(Connection(stack.base_url, stack.api_key))
+    link = Connection(stack.base_url, stack.api_key).studio_link()
     page = open_page(key=None)
     page.goto(link)
     expect(page.get_by_role("navigation")).to_be_visible()

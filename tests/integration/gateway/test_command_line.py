@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from cli.app import app
+from cli.installation import Installation
 from cli.keys import parse_expiry, parse_grace
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
 
@@ -19,7 +20,9 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def aes(database_url: str, *arguments: str, exit_code: int = 0) -> Any:
-    result = CliRunner().invoke(app, [*arguments, "--database-url", database_url, "--json"])
+    """Without a URL, the command works on the embedded stack."""
+    given = ["--database-url", database_url] if database_url else []
+    result = CliRunner().invoke(app, [*arguments, *given, "--json"])
     assert result.exit_code == exit_code, result.output
     return json.loads(result.stdout)
 
@@ -62,14 +65,16 @@ def test_a_rotation_says_how_long_the_old_key_works(database_url: str) -> None:
 
 def test_a_rotated_development_key_is_saved(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AES_HOME", str(tmp_path))
+    stack = Installation(title="the embedded stack", databases={"gateway": database_url})
+    monkeypatch.setattr("cli.databases.find_installation", lambda: stack)
     saved = tmp_path / "development-key"
     aes(database_url, "keys", "first", "--company", "Development", "--user", "developer", str(saved))
     first = saved.read_text()
     other = aes(database_url, "keys", "create", "--company", "Development", "--user", "developer")
-    aes(database_url, "keys", "rotate", other["id"])
+    aes("", "keys", "rotate", other["id"])
     assert saved.read_text() == first
     key = aes(database_url, "keys", "list", "--company", "Development")["api_keys"][-1]
-    rotated = aes(database_url, "keys", "rotate", key["id"])
+    rotated = aes("", "keys", "rotate", key["id"])
     assert saved.read_text() == rotated["secret"] + "\n"
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600
     assert rotated["expires_at"] is None
@@ -78,8 +83,20 @@ def test_a_rotated_development_key_is_saved(database_url: str, tmp_path: Path, m
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("cli.keys.write_atomically", full)
-    assert aes(database_url, "keys", "rotate", rotated["id"])["secret"].startswith("aes_"), "it's shown all the same"
+    assert aes("", "keys", "rotate", rotated["id"])["secret"].startswith("aes_"), "it's shown all the same"
     assert saved.read_text() == rotated["secret"] + "\n"
+
+
+def test_the_key_of_the_stack_is_kept_when_a_copy_that_knows_it_is_rotated(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AES_HOME", str(tmp_path))
+    saved = tmp_path / "development-key"
+    aes(database_url, "keys", "first", "--company", "Development", "--user", "developer", str(saved))
+    of_the_stack = saved.read_text()
+    (key,) = aes(database_url, "keys", "list", "--company", "Development")["api_keys"]
+    assert aes(database_url, "keys", "rotate", key["id"])["secret"] + "\n" != of_the_stack
+    assert saved.read_text() == of_the_stack
 
 
 def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, get_origin, get_type_hints
 
 import httpx
@@ -36,7 +37,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, answer: Callable[[httpx.Request], htt
     """Has commands find that service; returns the pauses between their attempts, which none of them waits for."""
     pauses: list[float] = []
     transport = httpx.MockTransport(answer)
-    monkeypatch.setattr("cli.api.http_client", lambda **how: httpx.Client(transport=transport, **how))
+    monkeypatch.setattr("cli.api.HttpClient", partial(httpx.Client, transport=transport))
     monkeypatch.setattr("aes_client.runners.time.sleep", pauses.append)
     monkeypatch.setenv("AES_BASE_URL", "http://service")
     monkeypatch.setenv("AES_API_KEY", "aes_key")

@@ -16,7 +16,6 @@ from cli.connection import Connection
 from cli.databases import connection_problem
 from cli.installation import bus_address
 from cli.progress import Progress
-from cli.studio_link import studio_link
 from cli.terminal import print_table
 from cli.up import _moved
 from deploy.local.state import ProcessState, StackState
@@ -108,8 +107,8 @@ CONNECTION = Connection("http://127.0.0.1:9", "aes_key")
 
 def test_the_token_stands_in_the_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, lambda _: httpx.Response(200, json=document(TokenReply, access_token="a.b.c")))
-    assert studio_link(CONNECTION) == "http://127.0.0.1:9/studio/#token=a.b.c"
-    assert studio_link(CONNECTION, "http://agents.example") == "http://agents.example/studio/#token=a.b.c"
+    assert CONNECTION.studio_link() == "http://127.0.0.1:9/studio/#token=a.b.c"
+    assert CONNECTION.studio_link("http://agents.example") == "http://agents.example/studio/#token=a.b.c"
 
 
 def test_up_prints_the_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -122,9 +121,9 @@ def test_up_prints_the_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_without_a_token_it_is_the_plain_address_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert studio_link(CONNECTION) == "http://127.0.0.1:9/studio/"
+    assert CONNECTION.studio_link() == "http://127.0.0.1:9/studio/"
     pauses = serve(monkeypatch, lambda _: httpx.Response(503))
-    assert studio_link(CONNECTION) == "http://127.0.0.1:9/studio/"
+    assert CONNECTION.studio_link() == "http://127.0.0.1:9/studio/"
     assert pauses == []
 
 

@@ -12,7 +12,8 @@ from cli.installation import find_installation
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT, Home
-from deploy.local.status import ProcessStatus, Status
+from deploy.local.state import ProcessState
+from deploy.local.status import Status
 from libs.contracts.topics import with_dead_letters
 from libs.persistence import newest_revision
 
@@ -144,8 +145,8 @@ async def test_a_restart_on_request_is_no_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int, asked: int, level: str, detail: str
 ) -> None:
     async def read_status(_: Home) -> Status:
-        runtime = ProcessStatus("runtime", "runtime", 1, None, "ready", restarts, "", asked)
-        return Status("running", "http://127.0.0.1:8080", [runtime])
+        runtime = ProcessState("runtime", "ready", pid=1, restarts=restarts, asked_restarts=asked)
+        return Status("running", "http://127.0.0.1:8080", {"runtime": runtime})
 
     monkeypatch.setattr(machine, "read_status", read_status)
     [found] = await machine._stack(Home(tmp_path))

@@ -20,12 +20,12 @@ from deploy.local.processes import Identity
 from deploy.local.services import ProcessRole, Service
 from deploy.local.stack import build_stack, parse_replicas
 from deploy.local.state import ProcessState, StackState
-from deploy.local.status import ProcessStatus, Status
+from deploy.local.status import Status
 
 SERVICES = (
     Service("gateway"),
     Service("runtime"),
-    Service("ingestion", (ProcessRole("api"), ProcessRole("stream worker", serves_http=False))),
+    Service("ingestion", (ProcessRole("api"), ProcessRole("stream worker", port_setting="AES_INGESTION_STREAMS_PORT"))),
     Service("artifacts", environment={"AES_ARTIFACTS_DIRECTORY": "{home}/objects"}),
 )
 
@@ -60,9 +60,9 @@ def test_services_that_do_not_run_have_no_address(home: Home) -> None:
 def test_a_service_of_several_processes_becomes_several_parts(home: Home) -> None:
     parts = processes(home, {})
     worker = parts["ingestion-stream-worker"]
-    assert (worker.service, worker.role, worker.port) == ("ingestion", "stream worker", None)
+    assert (worker.service, worker.role) == ("ingestion", "stream worker")
     assert worker.command().arguments[1:] == ["-m", "services.ingestion", "stream", "worker"]
-    assert parts["ingestion-api"].port is not None
+    assert worker.port != parts["ingestion-api"].port
 
 
 def test_the_callers_settings_and_provider_keys_reach_the_services(home: Home) -> None:
@@ -158,9 +158,7 @@ def test_each_replica_has_a_port_and_a_log_and_all_are_told_of_each(tmp_path: Pa
 
 
 def test_the_status_of_several_processes_keeps_its_form() -> None:
-    parts = [
-        ProcessStatus(f"runtime{n}", "runtime", pid, 2000 + pid, "ready", 0, "") for n, pid in (("", 7), ("-2", 8))
-    ]
+    parts = {f"runtime{n}": ProcessState("runtime", "ready", 2000 + pid, pid) for n, pid in (("", 7), ("-2", 8))}
     runtime = Status("running", "", parts).as_json()["services"]["runtime"]
     assert (runtime["pid"], runtime["port"], runtime["state"]) == (7, 2007, "ready")
     assert [process["name"] for process in runtime["processes"]] == ["runtime", "runtime-2"]

@@ -13,13 +13,9 @@ from deploy.local.errors import StackError
 from deploy.local.home import Home
 from deploy.local.processes import Identity
 from deploy.local.state import ProcessPhase, ProcessState, StackState
-from deploy.local.status import ProcessStatus, Status, read_status
+from deploy.local.status import Status, read_status
 from deploy.local.supervisor import Supervisor
 from tests.support.waiting import until
-
-
-def part(name: str, service: str, state: str = "ready", pid: int = 1) -> ProcessStatus:
-    return ProcessStatus(name, service, pid, 2, state, 0, "")
 
 
 def test_a_state_survives_its_file(tmp_path: Path) -> None:
@@ -43,9 +39,12 @@ def test_a_pid_of_another_process_is_no_supervisor() -> None:
 
 
 def test_a_service_of_several_processes_lists_them() -> None:
-    status = Status(
-        "running", "http://x", [part("runtime", "runtime"), part("a-api", "a"), part("a-worker", "a", "starting", 7)]
-    )
+    parts = {
+        "runtime": ProcessState("runtime", "ready", pid=1),
+        "a-api": ProcessState("a", "ready", pid=1),
+        "a-worker": ProcessState("a", "starting", pid=7),
+    }
+    status = Status("running", "http://x", parts)
     services = status.as_json()["services"]
     assert "processes" not in services["runtime"]
     assert services["a"]["state"] == "starting"
@@ -63,7 +62,7 @@ async def test_what_a_dead_supervisor_left_behind_is_told(tmp_path: Path) -> Non
     state.parts["worker"].started = 0
     state.write(home.state_file)
     status = await read_status(home)
-    assert (status.state, status.parts[0].state, status.parts[0].pid) == ("stopped", "stopped", None)
+    assert (status.state, status.parts["worker"].state, status.parts["worker"].pid) == ("stopped", "stopped", None)
 
 
 async def test_why_the_last_start_failed_stays_known(tmp_path: Path) -> None:
@@ -81,7 +80,7 @@ async def test_a_stack_with_a_part_that_does_not_run_is_degraded(tmp_path: Path,
     running.parts["kafka"] = ProcessState("kafka", state=state)
     running.write(home.state_file)
     status = await read_status(home)
-    assert (status.state, [part.name for part in status.unready]) == ("degraded", ["kafka"])
+    assert (status.state, [*status.unready]) == ("degraded", ["kafka"])
 
 
 def test_the_exit_code_of_status_tells_whether_something_is_wrong(
@@ -97,6 +96,9 @@ def test_the_exit_code_of_status_tells_whether_something_is_wrong(
     assert shown.exit_code == 1
     assert shown.stdout.startswith("degraded  http://127.0.0.1:8080")
     assert "Not ready: kafka." in shown.stdout
+    StackState(phase="stopped").write(tmp_path / "state.json")
+    stopped = CliRunner().invoke(cli_status.app, [])
+    assert (stopped.exit_code, stopped.stdout) == (1, "stopped\nStart the stack with: ./aes up\n")
 
 
 def test_up_does_not_call_a_stack_running_of_which_a_part_is_down(

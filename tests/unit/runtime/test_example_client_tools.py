@@ -19,3 +19,17 @@ def test_a_service_that_cannot_be_reached_is_one_line(
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"Error: Couldn't connect to {address}: ")
     assert "Connection refused" in line
+
+
+def test_a_failure_to_print_is_not_a_failure_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed:
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    answer = {"session_id": "1", "response": {"content": "Hello"}}
+    monkeypatch.setattr(run_client_tools.Service, "post", lambda *_, **__: answer)
+    monkeypatch.setattr(sys, "argv", ["run_client_tools.py", "http://127.0.0.1:8080", "Hello"])
+    monkeypatch.setattr(sys, "stdout", Closed())
+
+    with pytest.raises(BrokenPipeError):
+        run_client_tools.main()

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Union
 
 from aes_client import operations
 from aes_client.errors import ActionRequired
-from aes_client.flows import Deadline, Emitting, Flow
-from aes_client.models import ExecuteReply, Session, SessionCreatedReply, SessionStatus, TurnAccepted
+from aes_client.flows import Deadline, Emitting, Flow, Pause
+from aes_client.models import ArtifactState, ExecuteReply, Session, SessionCreatedReply, SessionStatus, TurnAccepted
 from aes_client.requests import Request, given, one, path_of
 from aes_client.resource import R, Resource, iteration, operation
-from aes_client.resources.artifacts import Artifacts
 from aes_client.resources.turns import StreamedEvent, TurnHandle, taking
 from aes_client.streams import Source, follow
 from aes_client.tools import Answers, Approval, Tools
@@ -35,8 +34,24 @@ if TYPE_CHECKING:
 # Shorter than the request timeout of most proxies. The client polls turns that take longer.
 _WAIT_SECONDS = 50.0
 _GRACE_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
 Content = Union[str, "list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]"]
 """A message: text, or blocks of text, images and files."""
+
+
+class Artifacts(operations.Artifacts[R]):
+    """The operations of ``session.artifacts``."""
+
+    @operation
+    def wait(self, artifact_id: str, *, timeout: float | None = 300) -> Flow[ArtifactState]:
+        """Waits until the artifact is ``ready`` or ``failed``, and returns its processing status."""
+        deadline = Deadline(timeout)
+        while True:
+            state = yield from self._send(Artifacts.status.request(self, artifact_id))
+            if state.processing_status != "pending":
+                return state
+            deadline.check("Processing the artifact")
+            yield Pause(_LOOK_SECONDS)
 
 
 class SessionHandle(operations.Sessions[R]):
