@@ -176,7 +176,6 @@ async def test_it_refuses_unknown_parameters(public: Gateway, operation: Operati
 
 @of(LISTS)
 async def test_a_list_refuses_pages_out_of_range(public: Gateway, operation: Operation) -> None:
-    assert operation.query is not None
     most = operation.query.model_json_schema()["properties"]["limit"]["maximum"]
     queries = [f"limit={wrong}" for wrong in (0, -1, most + 1, "x", "", "1.5", "1e2", "%00", "%D9%A1", "9" * 25)]
     if "offset" in operation.filters:

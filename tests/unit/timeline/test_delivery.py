@@ -309,7 +309,6 @@ async def test_a_webhook_that_answers_410_is_disabled_at_once(world: WebhookWorl
     await world.pass_time(DAY, step=HOUR)
 
     found = await world.store.webhook("company-1", issued.webhook.id)
-    assert found is not None
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.GONE)
     assert len(world.received(issued.webhook)) == 1
     assert (DisabledReason.GONE, issued.webhook.id) in world.store.given_up
@@ -322,13 +321,11 @@ async def test_a_webhook_that_got_nothing_for_five_days_is_disabled(world: Webho
         await world.happen()
         await world.pass_time(HOUR, step=HOUR)
     before = await world.store.webhook("company-1", issued.webhook.id)
-    assert before is not None
     assert before.status is WebhookStatus.ENABLED
 
     await world.pass_time(DAY, step=HOUR)
 
     after = await world.store.webhook("company-1", issued.webhook.id)
-    assert after is not None
     assert (after.status, after.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.UNREACHABLE)
     assert world.store.given_up == [(DisabledReason.UNREACHABLE, issued.webhook.id)]
 
@@ -345,7 +342,6 @@ async def test_a_single_failure_long_after_another_one_disables_nothing(world: W
     await world.settle()
 
     found = await world.store.webhook("company-1", issued.webhook.id)
-    assert found is not None
     assert found.status is WebhookStatus.ENABLED
 
 
