@@ -3,16 +3,9 @@
 import re
 from pathlib import Path
 
-from tests.unit.web.conftest import Run, in_world
+from tests.unit.web.conftest import Run, drawn
 
 WEB = Path("web")
-SHOWN = """
-  const { render, h } = await import("preact");
-  const { session } = await import("/api/client.js");
-  session.set({ state: "in", me: { scopes: ["events:read", "agents:read", "sessions:read"] }, problem: "" });
-  const box = document.createElement("div");
-  const end = (found) => (render(null, box), session.set({ state: "out", me: null, problem: "" }), found);
-"""
 
 
 def test_every_kind_that_a_list_names_is_followed() -> None:
@@ -26,12 +19,13 @@ def test_every_kind_that_a_list_names_is_followed() -> None:
 
 def test_an_agent_made_elsewhere_is_offered_in_the_chat(run: Run) -> None:
     made = """
+      signIn("events:read", "agents:read", "sessions:read");
       const agents = [{ id: "a", name: "Harbour" }];
       serve(({ path }, signal) => {
         if (path === "/events/") return stream(signal);
         return Response.json(path === "/agent/" ? agents : { sessions: [], total: 0 });
       });
-      render(h(m.default, { segments: [], query: new URLSearchParams() }), box);
+      show([]);
       const offered = () => [...box.querySelectorAll("select option")].map((each) => each.textContent);
       await until(() => offered().length === 1 && streams.length === 1);
       agents.push({ id: "b", name: "Ferry" });
@@ -43,11 +37,12 @@ def test_an_agent_made_elsewhere_is_offered_in_the_chat(run: Run) -> None:
       await elapse(5_000);
       return end({ offered: offered(), others: asked() - before });
     """
-    assert run("studio/pages/chat.js", in_world(SHOWN + made)) == {"offered": ["Harbour", "Ferry"], "others": 0}
+    assert run("studio/pages/chat.js", drawn(made)) == {"offered": ["Harbour", "Ferry"], "others": 0}
 
 
 def test_many_changes_are_read_together_and_one_stream_serves_all_lists(run: Run) -> None:
     busy = """
+      signIn("events:read", "agents:read");
       let count = 0;
       serve(({ path }, signal) => (path === "/events/" ? stream(signal) : Response.json({ count: (count += 1) })));
       const { get } = await import("/api/client.js");
@@ -65,4 +60,4 @@ def test_many_changes_are_read_together_and_one_stream_serves_all_lists(run: Run
       await until(() => streams[0].ended);
       return end({ read, streams: streams.length });
     """
-    assert run("studio/parts/hooks.js", in_world(SHOWN + busy)) == {"read": 4, "streams": 1}
+    assert run("studio/parts/hooks.js", drawn(busy)) == {"read": 4, "streams": 1}

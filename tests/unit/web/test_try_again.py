@@ -4,14 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.conftest import Run, in_world
+from tests.unit.web.conftest import Run, drawn
 
 CHAT = """
-  const { render, h } = await import("preact");
-  const { session } = await import("/api/client.js");
-  const scopes = ["agents:read", "sessions:read", "sessions:write", "runtime:execute"];
-  session.set({ state: "in", me: { scopes }, problem: "" });
-  sessionStorage.clear();
+  signIn("agents:read", "sessions:read", "sessions:write", "runtime:execute");
   history.replaceState(null, "", "/studio/chat/s/");
   const message = (role, turn, content) => (
     { id: role + turn, role, turn_id: turn, content, timestamp: `2026-0${turn}` });
@@ -36,24 +32,17 @@ CHAT = """
     if (options.method === "POST") posted.push([path, JSON.parse(options.body)]);
     return served(address, options);
   };
-  const box = document.createElement("div");
-  document.body.append(box);
-  render(h(m.default, { segments: ["s"], query: new URLSearchParams() }), box);
+  show(["s"]);
   const buttons = () => [...box.querySelectorAll("button")].filter((each) => !each.disabled);
-  const button = (text) => buttons().findLast((each) => each.textContent === text);
-  await until(() => button("Try again from here") && box.textContent.includes("At nine."));
+  const last = (text) => buttons().findLast((each) => each.textContent === text);
+  await until(() => last("Try again from here") && box.textContent.includes("At nine."));
   await until(() => requests.some(({ path }) => path === "/sessions/s/"));
   await elapse(200);
-  button("Try again from here").click();
+  last("Try again from here").click();
 """
 END = """
   await until(() => location.pathname === "/studio/chat/n/");
-  render(null, box);
-  box.remove();
-  sessionStorage.clear();
-  history.replaceState(null, "", "/");
-  session.set({ state: "out", me: null, problem: "" });
-  return posted[0];
+  return end(posted[0]);
 """
 FORKED: list[Any] = ["/sessions/s/fork/", {"before_turn_id": "3"}]
 NEWEST = {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}
@@ -68,5 +57,5 @@ NEWEST = {"role": "user", "content": "Hello"}, {"role": "assistant", "content": 
     ],
 )
 def test_an_agent_that_has_changed_is_asked_for(run: Run, config_hash: str, choice: str, sent: list[Any]) -> None:
-    choose = f'await until(() => button("{choice}")); button("{choice}").click();' if choice else ""
-    assert run("studio/pages/chat.js", in_world(CHAT + choose + END), config_hash) == sent
+    choose = f'await until(() => last("{choice}")); last("{choice}").click();' if choice else ""
+    assert run("studio/pages/chat.js", drawn(CHAT + choose + END), config_hash) == sent
