@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,6 @@ COUNTED = """
 @pytest.fixture
 def migrations() -> Path:
     return MIGRATIONS
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="quotas", timeout=30.0)
-    await database.open()
-    yield database
-    await database.close()
 
 
 @pytest.fixture
