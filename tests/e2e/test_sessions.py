@@ -1,4 +1,4 @@
-"""Sessions, their history, correlation ids, and bodies in YAML."""
+"""Sessions and stored agents, from their creation to their end."""
 
 import re
 
@@ -9,6 +9,10 @@ from tests.e2e.event_log import EventLog
 from tests.e2e.held_model import HeldModel
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+AGENT_FIELDS = {
+    "id", "agent_key", "name", "architecture", "entry_point", "is_public", "is_shared", "origin_url", "owner",
+    "company", "system_config", "version_number", "config_hash", "created_at", "updated_at",
+}  # fmt: skip
 
 
 async def test_a_session_from_its_creation_to_its_end(api: Api, event_log: EventLog) -> None:
@@ -36,24 +40,25 @@ async def test_a_session_from_its_creation_to_its_end(api: Api, event_log: Event
     ]
 
 
-async def test_the_same_configuration_has_the_same_hash_however_it_is_written(api: Api) -> None:
-    document = """
-name: Tester
-llm_config: {model: "openai:stub", temperature: 0}
-agent_type: llm_agent
-"""
-    hashes = set()
-    for media_type in ("application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "application/agent+yaml"):
-        reply = await api.http.post("/sessions/", content=document, headers={"content-type": media_type})
-        assert reply.status_code == 201, reply.text
-        hashes.add(reply.json()["config_hash"])
-    as_json = {"agent_type": "llm_agent", "llm_config": {"temperature": 0.0, "model": "openai:stub"}, "name": "Tester"}
-    hashes.add((await api.http.post("/sessions/", json=as_json)).json()["config_hash"])
-    report = (await api.http.post("/agent/validate/", json=as_json)).json()
-    assert report["valid"] is True
-    assert hashes == {report["config_hash"]}
-    other = await api.http.post("/sessions/", json={**as_json, "system_prompt": "x"})
-    assert other.json()["config_hash"] not in hashes
+async def test_an_agent_from_its_creation_to_its_end(api: Api) -> None:
+    name = f"Head of {unique('Office')}"
+    reply = await api.http.post("/agent/", json={**configuration(), "name": name, "entry_point": "greeting"})
+    assert reply.status_code == 201
+    agent = reply.json()
+    assert set(agent) >= AGENT_FIELDS
+    path = f"/agent/{agent['id']}/"
+    assert reply.headers["location"] == f"/api/v1{path}"
+    assert re.fullmatch(name.lower().replace(" ", "-") + "-[a-z0-9]{6}", agent["agent_key"])
+    assert (agent["name"], agent["architecture"], agent["entry_point"]) == (name, "llm_agent", "greeting")
+    assert (agent["is_public"], agent["is_shared"], agent["origin_url"]) == (False, False, None)
+    me = (await api.http.get("/me/")).json()
+    assert (agent["owner"], agent["company"]) == (me["user_id"], me["company_id"])
+    assert TIMESTAMP.fullmatch(agent["created_at"])
+    assert (await api.http.get(path)).json() == agent
+    assert agent in (await api.http.get("/agent/")).json()
+    assert (await api.http.delete(path)).status_code == 204
+    check_error(await api.http.get(path), 404, "not_found_error")
+    check_error(await api.http.patch(path, json={"name": "x"}), 404, "not_found_error")
 
 
 async def test_sessions_of_stored_agents(api: Api) -> None:

@@ -56,6 +56,7 @@ async def test_a_stream_and_a_repeat_on_the_other_replica_end_alike(replicas: Re
     assert replicas.work.turns == [turn_id]
 
 
+@pytest.mark.rule(5)
 async def test_many_repeats_at_once_are_one_turn(replicas: Replicas) -> None:
     async def execute(client: httpx.AsyncClient) -> httpx.Response:
         return await client.post(EXECUTE, json={"content": "hello"}, headers={"Idempotency-Key": "race"})
