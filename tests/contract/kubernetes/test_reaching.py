@@ -29,8 +29,6 @@ SERVERS = {
     "objects": {"ingestion", "artifacts", "object-accounts", "operator"},
 }
 PUBLIC = ("203.0.113.7", "2606:4700::1111")
-# Policies that let processes reach the internet.
-OUTWARD = {"runtime", "ingestion", "artifacts", "operator", "timeline-webhooks"}
 PRIVATE = ("10.96.0.1", "172.20.3.4", "192.168.1.1", "169.254.169.254", "fd00:10::1", "fe80::1")
 # Deployment, its consumer group, and the topics that its members share.
 SHARED = {
