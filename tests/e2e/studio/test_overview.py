@@ -7,7 +7,6 @@ from tests.e2e.api import configuration, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.studio.conftest import Open
-from tests.support.browser import violations_in_both_looks
 
 
 def begin(http: httpx.Client, content: str, **fields: object) -> str:
@@ -43,10 +42,3 @@ def test_an_approval_is_given_on_the_overview(open_page: Open, elsewhere: httpx.
     card = page.get_by_role("region", name="calculator is waiting").filter(has_text=str(number))
     card.get_by_role("button", name="Approve").click()
     expect(card).to_be_hidden()
-
-
-def test_it_fits_a_narrow_screen_in_both_looks(open_page: Open) -> None:
-    page = open_page(viewport={"width": 360, "height": 740})
-    expect(page.get_by_role("img", name="Tokens per minute")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert violations_in_both_looks(page) == []
