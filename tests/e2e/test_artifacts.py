@@ -4,8 +4,10 @@ import asyncio
 import base64
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +15,6 @@ import pytest
 from python_calamine import CalamineWorkbook
 
 from tests.e2e.api import Api, check_error
-from tests.e2e.peak_memory import PeakMemory
 from tests.e2e.running_stack import RunningStack
 from tests.support.office_files import docx, pdf, xlsx
 from tests.support.scans import png
@@ -22,6 +23,25 @@ from tests.support.waiting import until
 MEGABYTE = 1024 * 1024
 FARES = xlsx({"Fares": [["port", "price"], ["Aberdeen", 12.5], ["Kirkwall", 30]]})
 GUIDE = pdf(["The ferry to Lerwick leaves at 19:00."])
+
+
+class PeakMemory:
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._places = [Path(f"/proc/{pid}") for pid in pids]
+        if not all((place / "clear_refs").exists() for place in self._places):
+            pytest.skip("only Linux notes the peak of a process's memory")
+        for place in self._places:
+            # Forgets the peak.
+            (place / "clear_refs").write_text("5")
+
+    def read(self) -> list[int]:
+        """Bytes, in the order of the processes. A process that has ended raises ``FileNotFoundError``."""
+        return [_peak(place) for place in self._places]
+
+
+def _peak(place: Path) -> int:
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", (place / "status").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024
 
 
 async def upload(api: Api, session: str, name: str, content: Any) -> dict[str, Any]:

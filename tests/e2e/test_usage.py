@@ -1,4 +1,4 @@
-"""Usage is the sum over turns, whatever is killed; a budget ends turns, however they come."""
+"""Usage with its cost, and a budget that ends turns, however they come."""
 
 import asyncio
 from decimal import Decimal

@@ -49,16 +49,6 @@ def test_resources_of_operators_fit_their_schemas(name: str, count: int, request
     assert [fault for resource in resources for fault in faults(resource)] == []
 
 
-def test_a_field_that_no_operator_knows_is_found(production: tuple[Manifest, ...]) -> None:
-    (cluster,) = of_kind(production, "Kafka")
-    kafka = cluster["spec"]["kafka"]
-
-    wrong = {**cluster, "spec": {**cluster["spec"], "kafka": {**kafka, "storage": {"type": "ephemeral"}}}}
-
-    (fault,) = faults(wrong)
-    assert "storage" in fault
-
-
 def test_triggers_are_told_what_they_read(keda: tuple[Manifest, ...]) -> None:
     for trigger in _triggers(keda):
         expected = closed(TRIGGERS[trigger["type"]]["metadata"])

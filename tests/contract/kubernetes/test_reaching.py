@@ -164,13 +164,6 @@ def test_only_streams_go_down_to_none(production: tuple[Manifest, ...], keda: tu
     assert least["runtime-worker"] == by_cpu["runtime-worker"]["spec"]["minReplicas"]
 
 
-def test_busy_workers_get_help_under_keda_too(keda: tuple[Manifest, ...]) -> None:
-    scalers = named(of_kind(keda, "ScaledObject"))
-    for name in ("runtime-worker", "artifacts-worker"):
-        (cpu,) = [trigger for trigger in scalers[name]["spec"]["triggers"] if trigger["type"] == "cpu"]
-        assert (cpu["metricType"], cpu["metadata"]) == ("Utilization", {"value": "70"})
-
-
 def test_what_nobody_works_off_keeps_no_streams_running(keda: tuple[Manifest, ...]) -> None:
     """A replay of dead letters ends with a mark in the topic, which counts as lag until the next message."""
     triggers = named(of_kind(keda, "ScaledObject"))["ingestion-streams"]["spec"]["triggers"]
