@@ -212,30 +212,6 @@ async def test_an_endpoint_that_goes_on_failing_is_asked_now_and_then_and_gets_a
     assert len(set(world.received_ids(issued.webhook)[asked:])) > len(expected) - asked
 
 
-async def test_a_test_and_what_is_delivered_again_do_not_wait_for_a_rest(world: WebhookWorld) -> None:
-    issued = await world.webhook()
-    (first,) = await world.happen()
-    await world.settle()
-    (delivered,) = await world.deliveries(issued.webhook)
-    world.endpoints.answer = lambda _: 500
-    for _ in range(20):
-        await world.happen()
-        await world.pass_time(30)
-    asked = len(world.received(issued.webhook))
-    await world.happen()
-    await world.settle()
-    assert len(world.received(issued.webhook)) == asked, "it rests"
-
-    test = await world.send_test(issued.webhook)
-    await world.settle()
-    assert world.received_ids(issued.webhook)[asked] == test.event_id
-
-    asked = len(world.received(issued.webhook))
-    await world.deliver_again(issued.webhook, delivered)
-    await world.settle()
-    assert world.received_ids(issued.webhook)[asked] == first
-
-
 async def test_a_test_is_sent_though_calls_fail_that_were_under_way_when_it_was_asked_for(world: WebhookWorld) -> None:
     issued = await world.webhook(url="https://slow/")
     world.endpoints.answer = lambda _: 500
