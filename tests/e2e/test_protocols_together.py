@@ -20,7 +20,7 @@ from tests.e2e.test_a2a import client_of, joined, reply_of
 from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
 from tests.e2e.test_openai_responses import client_of as openai_client
 from tests.e2e.test_timeline import SessionReader
-from tests.e2e.test_turn_streams import Reader
+from tests.e2e.turn_reader import Reader
 from tests.support.waiting import WITHIN, until
 
 Story = list[tuple[str, str, Any]]

@@ -15,7 +15,7 @@ import pytest
 from deploy.local.ports import choose_free
 from tests.e2e.api import Api, new_client, unique
 from tests.e2e.running_stack import ROOT, RunningStack
-from tests.e2e.test_turn_streams import Reader
+from tests.e2e.turn_reader import Reader
 from tests.support.waiting import WITHIN, until, wait_until
 
 ORDER_STATUS = {
