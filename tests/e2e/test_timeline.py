@@ -1,15 +1,10 @@
-"""Readers of the timeline and of sessions: each event once and in one order, whatever dies, and nothing of others'."""
-
-import asyncio
-import math
-from contextlib import suppress
-from typing import Any
+"""Readers of the timeline and of sessions see nothing of others'."""
 
 import httpx
 import orjson
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller
@@ -17,52 +12,6 @@ from tests.e2e.running_stack import RunningStack
 from tests.support.waiting import WITHIN, until
 
 PAGE = f"https://{unique('shop')}.example"
-_LOST = (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError)
-
-
-class SessionReader:
-    """Follows a session over a WebSocket; connects again as often as it takes, after the last message."""
-
-    def __init__(self, stack: RunningStack, session: str) -> None:
-        self.url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
-        self.key = stack.api_key
-        self.messages: list[dict[str, Any]] = []
-        self.lost = 0
-        self.connected = asyncio.Event()
-
-    async def run(self) -> None:
-        """Never ends by itself."""
-        await until(self._read_on, within=math.inf, pause=0.3)
-
-    async def _read_on(self) -> bool:
-        with suppress(*_LOST):
-            async with connect(self.url, additional_headers={"x-api-key": self.key}, proxy=None) as socket:
-                after = {"after": self.messages[-1]["id"]} if self.messages else {}
-                await socket.send(orjson.dumps({"type": "subscribe", **after}).decode())
-                self.connected.set()
-                async for text in socket:
-                    self.messages.append(orjson.loads(text))
-        self.lost += 1
-        return False
-
-    @property
-    def recorded(self) -> list[tuple[int, str]]:
-        return [
-            (int(message["id"].split("/")[0]), message["type"])
-            for message in self.messages
-            if "output_text" not in message["type"]
-        ]
-
-    def text_of(self, turn: str) -> str:
-        """The text of the turn's last step, as a client puts it together; its pieces have to fit."""
-        texts: dict[tuple[int, int], str] = {}
-        for message in self.messages:
-            data = message["data"]
-            if message["type"] == "turn.output_text.delta" and data["turn_id"] == turn:
-                place = (data["attempt"], data["step"])
-                assert data["offset"] == len(texts.get(place, "")), data
-                texts[place] = texts.get(place, "") + data["text"]
-        return texts[max(texts)]
 
 
 async def shown_to(client: httpx.AsyncClient, **query: str) -> list[str]:
