@@ -6,7 +6,6 @@ pytest_plugins = [
     "tests.servers.plugin",
     "tests.support.hang_limits",
     "tests.support.plain_logs",
-    "tests.support.recorded_bodies",
     "tests.support.seeds",
     "tests.support.suite",
     "tests.support.workers",

@@ -6,8 +6,6 @@ import json
 import shutil
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from deploy.local.home import PROJECT_ROOT
 from tests.cluster import settings
 from tests.cluster.node import environment, kubectl
 from tests.rolling_restart.spread import total
+from tests.rolling_restart.targets import read
 
 OVERLAYS: Final = PROJECT_ROOT / "deploy" / "k8s" / "overlays"
 MANIFESTS: Final = Path(__file__).parent / "manifests"
@@ -169,7 +168,7 @@ class Installation:
 
     def metric(self, deployment: str, name: str) -> float:
         """The sum over its pods and over all labels."""
-        texts = (_read(f"http://{pod['status']['podIP']}:8000/metrics") for pod in self.pods(deployment))
+        texts = (read(f"http://{pod['status']['podIP']}:8000/metrics") for pod in self.pods(deployment))
         return sum(total(text, name) or 0.0 for text in texts if text)
 
     @contextmanager
@@ -178,7 +177,7 @@ class Installation:
         command = kubectl("--namespace", self.namespace, "port-forward", f"service/{service}", f"{port}:{own}")
         process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
         try:
-            until(lambda: _read(f"http://127.0.0.1:{port}{path}") is not None, "the port is forwarded", 30)
+            until(lambda: read(f"http://127.0.0.1:{port}{path}") is not None, "the port is forwarded", 30)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
@@ -222,11 +221,3 @@ def volume(namespace: str, claim: str, directory: str) -> Manifest:
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
         },
     }
-
-
-def _read(url: str) -> str | None:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return str(answer.read().decode())
-    except (OSError, urllib.error.HTTPError):
-        return None

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from deploy.k8s.kafka_access import rules_by_user
-from tests.cluster.certificates import Authority
 from tests.cluster.cluster import Installation, Manifest, apply, until
+from tests.support.certificates import Authority
 from tests.support.secured_kafka import allow
 
 _LISTENER: Final = "aes-kafka-bootstrap"

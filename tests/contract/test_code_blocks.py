@@ -217,11 +217,3 @@ def test_a_command_has_the_options_that_are_shown(tmp_path: Path) -> None:
             assert arguments == ["--version"], block
         except Exception as error:
             raise AssertionError(f"{block}: {' '.join(arguments)}") from error
-
-
-@pytest.mark.parametrize(
-    "arguments", [["dlq", "lists"], ["dlq", "list", "--nothing"], ["keys", "create"], ["--nothing"]]
-)
-def test_other_commands_are_refused(arguments: Sequence[str]) -> None:
-    with pytest.raises(Exception, match=r"(?i)no |missing"):
-        parse(arguments)

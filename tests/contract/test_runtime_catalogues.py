@@ -54,7 +54,6 @@ def runtime() -> FastAPI:
 async def test_the_registry_understands_the_runtime(runtime: FastAPI) -> None:
     known = await HttpRuntimeCatalogues(InProcessCalls(runtime), lambda: 0.0).current(identity())  # type: ignore[arg-type]
 
-    assert known is not None
     assert known.providers["builtin"].models == ("builtin:x",)
     assert (known.providers["builtin"].configured, known.providers["builtin"].any_name) == (True, False)
     assert (known.providers["openai"].configured, known.providers["openai"].any_name) == (False, True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,7 +105,7 @@ class Api:
         assert reply.status_code == 202, reply.text
         return reply.json()
 
-    async def events(self, session_id: str, content: Any, **headers: str) -> AsyncIterator[StreamedEvent]:
+    async def events(self, session_id: str, content: Any, **headers: str) -> AsyncGenerator[StreamedEvent, None]:
         """Execute, streamed."""
         request = self.http.stream(
             "POST",
@@ -119,7 +119,7 @@ class Api:
             async for event in _parsed(reply):
                 yield event
 
-    async def follow(self, session_id: str, turn_id: str, after: str = "") -> AsyncIterator[StreamedEvent]:
+    async def follow(self, session_id: str, turn_id: str, after: str = "") -> AsyncGenerator[StreamedEvent, None]:
         """The events of a turn, from its start or after one of them."""
         headers = {"last-event-id": after} if after else {}
         async with self.http.stream("GET", f"/runtime/{session_id}/turns/{turn_id}/events/", headers=headers) as reply:
@@ -166,7 +166,7 @@ def check_error(reply: httpx.Response, status: int, kind: str) -> dict[str, Any]
     return error
 
 
-async def _parsed(reply: httpx.Response) -> AsyncIterator[StreamedEvent]:
+async def _parsed(reply: httpx.Response) -> AsyncGenerator[StreamedEvent, None]:
     # Not by httpx's lines: those also end at characters that mean nothing to the format.
     rest = b""
     async for piece in reply.aiter_bytes():

@@ -16,7 +16,7 @@ class HeldModel(ModelStub):
     """Serves in a thread of its own, so that tests read ``requests`` and open the gate directly.
 
     A model named with ``hold`` makes its tool calls at once, but its final text waits while the gate is closed; with
-    ``wait`` its calls wait, too; with ``halt`` the second half of a streamed text does. One named with ``fetch`` calls
+    ``halt`` the second half of a streamed text does. One named with ``fetch`` calls
     ``http_get`` with the user's message, one named with ``ordered`` the tool that the message names, as the model knows
     it: ``{"tool": …, "arguments": …}``. ``visits`` counts requests that are not a model's.
     """
@@ -70,7 +70,7 @@ class HeldModel(ModelStub):
         if "ordered" in flags and not tool_results(body):
             order = orjson.loads(_question(body))
             return web.json_response(_call(order["tool"], order["arguments"]))
-        if "wait" in flags or ("hold" in flags and self._tool_round(body, flags) is None):
+        if "hold" in flags and self._tool_round(body, flags) is None:
             await self._gate.wait()
         return await super()._handle(request)
 

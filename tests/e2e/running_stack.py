@@ -143,7 +143,6 @@ class RunningStack:
     def nobody_restarts(self) -> Iterator[None]:
         """While the supervisor does nothing, what is killed stays dead."""
         supervisor = psutil.Process(self.pid("gateway")).parent()
-        assert supervisor is not None
         supervisor.suspend()
         try:
             yield
@@ -196,7 +195,6 @@ def temporary_home(*, kept: bool = True) -> Iterator[Path]:
     # PostgreSQL runs as another user when the tests run as root.
     home.chmod(0o711)
     owner = Identity.of(os.getpid())
-    assert owner is not None
     (home / "owner.json").write_text(json.dumps([owner.pid, owner.started]))
     try:
         yield home

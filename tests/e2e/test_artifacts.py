@@ -1,24 +1,47 @@
-"""Artifacts of sessions: from the upload to the end of their session, through crashes, and a lot at once."""
+"""Artifacts of sessions: from the upload to their end, for agents, through crashes, and a lot at once."""
 
 import asyncio
+import base64
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from python_calamine import CalamineWorkbook
 
-from tests.e2e.api import Api
-from tests.e2e.peak_memory import PeakMemory
+from tests.e2e.api import Api, check_error
 from tests.e2e.running_stack import RunningStack
-from tests.support.office_files import pdf, xlsx
+from tests.support.office_files import docx, pdf, xlsx
+from tests.support.scans import png
 from tests.support.waiting import until
 
 MEGABYTE = 1024 * 1024
 FARES = xlsx({"Fares": [["port", "price"], ["Aberdeen", 12.5], ["Kirkwall", 30]]})
 GUIDE = pdf(["The ferry to Lerwick leaves at 19:00."])
+
+
+class PeakMemory:
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._places = [Path(f"/proc/{pid}") for pid in pids]
+        if not all((place / "clear_refs").exists() for place in self._places):
+            pytest.skip("only Linux notes the peak of a process's memory")
+        for place in self._places:
+            # Forgets the peak.
+            (place / "clear_refs").write_text("5")
+
+    def read(self) -> list[int]:
+        """Bytes, in the order of the processes. A process that has ended raises ``FileNotFoundError``."""
+        return [_peak(place) for place in self._places]
+
+
+def _peak(place: Path) -> int:
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", (place / "status").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024
 
 
 async def upload(api: Api, session: str, name: str, content: Any) -> dict[str, Any]:
@@ -132,3 +155,62 @@ async def test_processes_killed_while_they_work_leave_everything_ready(breakable
     await asyncio.to_thread(breakable.wait_replaced, "artifacts", killed)
     states = [await processed(api, each) for each in uploaded]
     assert [state["processing_status"] for state in states] == ["ready"] * len(uploaded), states
+
+
+SALES = xlsx(
+    {"Sales 2025": [["month", "region", "sold"], ["May", "North", 3], ["May", "South", 4], ["June", "North", 5]]}
+)
+MINUTES = docx(["Minutes of the meeting.", "Solveig Haugen was elected chair of the board."])
+BUILTIN = "builtin:extractive"
+SEEING = "openai:stub-echo"
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+def file(artifact: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "file", "source": {"artifact_id": artifact["artifact_id"]}}
+
+
+async def test_an_agent_reads_queries_and_makes_files(api: Api) -> None:
+    session = await api.session(BUILTIN, tools=["artifact_read", "artifact_search", "table_query", "artifact_create"])
+    minutes = await upload(api, session, "minutes.docx", MINUTES)
+    sales = await upload(api, session, "sales.xlsx", SALES)
+    for artifact in (minutes, sales):
+        assert (await processed(api, artifact))["processing_status"] == "ready"
+
+    quoted = (await api.execute(session, [text("Who was elected chair?"), file(minutes)])).json()["response"]
+    assert quoted["content"].startswith("Solveig Haugen was elected chair of the board.")
+    assert [citation["artifact_id"] for citation in quoted["citations"]] == [minutes["artifact_id"]]
+
+    queried = (await api.execute(session, [text("How much was sold in May?"), file(sales)])).json()["response"]
+    assert [call["name"] for call in queried["tool_calls"]] == ["table_query"]
+    assert queried["content"].startswith("total sold: 7")
+
+    # The file is known from the message before.
+    made = (await api.execute(session, "How much was sold per region? Save it as regions.xlsx.")).json()["response"]
+    assert [call["name"] for call in made["tool_calls"]] == ["table_query", "artifact_create"]
+    [artifact] = made["artifacts"]
+    place = f"/sessions/{session}/artifacts/"
+    record = (await api.http.get(f"/artifacts/{artifact['artifact_id']}/")).json()
+    assert (record["name"], record["origin"], record["session_id"]) == ("regions.xlsx", "generated", session)
+    assert (await api.http.get(place)).json()["total"] == 3
+    content = (await api.http.get(f"{place}{artifact['artifact_id']}/download/")).content
+    rows = CalamineWorkbook.from_filelike(io.BytesIO(content)).get_sheet_by_index(0).to_python()
+    assert rows == [["region", "total sold"], ["North", 8.0], ["South", 4.0]]
+    blocks = (await api.messages(session))[0]["content_blocks"]
+    assert blocks[1]["source"] == {"artifact_id": minutes["artifact_id"]}
+
+
+async def test_an_image_reaches_a_model_that_sees_and_no_other(api: Api) -> None:
+    seeing, blind = await api.session(SEEING), await api.session(BUILTIN)
+    for session in (seeing, blind):
+        picture = await upload(api, session, "scan.png", png())
+        for block in (file(picture), {"type": "image", "url": picture["url"]}):
+            reply = await api.execute(session, [text("What is this?"), block])
+            if session == blind:
+                check_error(reply, 422, "validation_error")
+            else:
+                encoded = base64.b64encode(png()).decode()
+                assert f"data:image/png;base64,{encoded}" in reply.json()["response"]["content"]

@@ -15,7 +15,7 @@ from tests.e2e.running_stack import RunningStack
 from tests.support.otlp_receiver import OtlpReceiver, SeenSpan
 from tests.support.waiting import until
 
-PLAIN, WITH_TOOL, WITH_TOOL_LATER = "openai:stub-hold", "openai:stub-hold-tool", "openai:stub-wait-tool"
+PLAIN, WITH_TOOL = "openai:stub-hold", "openai:stub-hold-tool"
 
 
 class Load:
@@ -27,19 +27,16 @@ class Load:
         self.sessions: list[str] = []
         self.callers: list[asyncio.Task[httpx.Response]] = []
 
-    async def start(
-        self, plain: int, with_tool: int = 0, *, tool_model: str = WITH_TOOL, careful: bool = False
-    ) -> None:
+    async def start(self, plain: int, with_tool: int = 0, *, careful: bool = False) -> None:
         """Returns when the model holds back an answer to every turn; ``careful`` callers repeat with a key."""
         self.sessions = await self.api.sessions(plain, PLAIN)
-        self.sessions += await self.api.sessions(with_tool, tool_model, tools=["calculator"])
+        self.sessions += await self.api.sessions(with_tool, WITH_TOOL, tools=["calculator"])
         self.texts = [unique("turn") for _ in self.sessions]
         execute = self._careful if careful else self._trusting
         self.callers = [asyncio.create_task(execute(*turn)) for turn in zip(self.sessions, self.texts, strict=True)]
-        after_tool = self.texts[plain:] if tool_model == WITH_TOOL else []
 
         async def held() -> bool:
-            called = all(any(map(tool_results, self.model.asked(text))) for text in after_tool)
+            called = all(any(map(tool_results, self.model.asked(text))) for text in self.texts[plain:])
             return called and all(map(self.model.asked, self.texts))
 
         await until(held)
@@ -123,24 +120,6 @@ async def _all_asked_again(load: Load) -> bool:
     return all(sum(map(tool_results, load.model.asked(text))) >= 2 for text in load.texts[12:]) and all(
         len(load.model.asked(text)) >= 2 for text in load.texts[:12]
     )
-
-
-@pytest.mark.crash("runtime")
-@pytest.mark.slow
-async def test_runtime_killed_twice_while_turns_wait_in_line(
-    breakable: RunningStack, api: Api, event_log: EventLog
-) -> None:
-    session = await api.session("openai:stub-slow-400")
-    texts = [unique("line") for _ in range(6)]
-    turns = [(await api.in_background(session, text, x_correlation_id=text))["turn_id"] for text in texts]
-    for _ in range(2):
-        await asyncio.to_thread(breakable.wait_replaced, "runtime", breakable.kill("runtime"))
-    ended = [await api.turn_ended(session, turn) for turn in turns]
-    assert {turn["status"] for turn in ended} == {"completed"}
-    history = await api.messages(session)
-    assert [message["content"] for message in history if message["role"] == "user"] == texts
-    assert [message["role"] for message in history] == ["user", "assistant"] * 6
-    assert count_by_subject(await event_log.ended(texts), *ENDS) == dict.fromkeys(turns, 1)
 
 
 @pytest.mark.crash("registry")
@@ -228,28 +207,6 @@ async def test_a_server_killed_while_turns_run(
     if part == "kafka":
         assert all(len(model.asked(text)) == 1 for text in load.texts[:8])
     await check_goes_on(api, load.sessions[0])
-
-
-@pytest.mark.crash("runtime")
-@pytest.mark.slow
-async def test_runtime_killed_with_news_that_never_left(
-    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
-) -> None:
-    load = Load(api, model)
-    with model.held():
-        await load.start(plain=4, with_tool=2, tool_model=WITH_TOOL_LATER)
-        with breakable.stopped("kafka"):
-            model.release()
-            # Committed, and the broker takes nothing of it.
-            await until(lambda: _all_answered(load))
-            killed = breakable.kill("runtime")
-    await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
-    # Of the tool calls tells nothing but the outbox.
-    check_sequences(await load.check(event_log))
-
-
-async def _all_answered(load: Load) -> bool:
-    return all([len(await load.api.messages(session)) == 2 for session in load.sessions])
 
 
 @pytest.mark.crash("Kafka", "PostgreSQL", "gateway", "runtime")

@@ -105,25 +105,3 @@ async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.Asy
         return reply if reply.status_code == 401 else None
 
     check_error(await until(closed), 401, "authentication_error")
-
-
-async def test_a_connection_to_a_private_agent(api: Api, as_mallory: Api, anonymous: httpx.AsyncClient) -> None:
-    agent = (await api.http.post("/agent/", json=configuration())).json()
-    wanted = {"agent_id": agent["id"], "allowed_origins": [PAGE], "scopes": ["sessions:write", "sessions:read"]}
-    check_error(await as_mallory.http.post("/connections/", json=wanted), 404, "not_found_error")
-    made = await api.http.post("/connections/", json=wanted)
-    assert made.status_code == 201, made.text
-    connection = made.json()
-    public = {"params": {"connection_key": connection["connection_key"]}, "headers": {"origin": PAGE}}
-    session = (await anonymous.post("/sessions/", json={}, **public)).json()["session_id"]
-    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **public)
-    check_error(answer, 403, "permission_error")
-    check_error(await as_mallory.http.get(f"/connections/{connection['id']}/"), 404, "not_found_error")
-    assert (await api.http.delete(f"/connections/{connection['id']}/")).status_code == 204
-
-    async def gone() -> httpx.Response | None:
-        reply = await anonymous.get(f"/sessions/{session}/", **public)
-        return reply if reply.status_code == 401 else None
-
-    check_error(await until(gone), 401, "authentication_error")
-    assert (await api.http.get(f"/sessions/{session}/")).status_code == 200, "sessions stay the company's"

@@ -1,22 +1,13 @@
-"""Knowledge in the agents' hands, and what becomes of a folder as people have it."""
+"""Knowledge in the agents' hands."""
 
-import asyncio
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.api import Api, unique
-from tests.e2e.peak_memory import PeakMemory
-from tests.e2e.running_stack import ROOT, RunningStack
-from tests.support.corpus import write_corpus
 from tests.support.office_files import pdf
 from tests.support.waiting import until
 
-MOST_MEMORY = 1024**3
 QUOTING = "builtin:extractive"
 FILES = {
     "towers.pdf": pdf(["The harbour of Brenna.", "The white tower of Vardo was built in 1901 by Ulla Berg."]),
@@ -86,41 +77,3 @@ async def test_after_its_knowledge_base_is_deleted_an_agent_warns_and_goes_on(ap
         assert reply["response"]["citations"] == []
         [warning] = reply["warnings"]
         assert knowledge_base in warning
-
-
-@pytest.mark.slow(
-    covered_by=(
-        "integration/ingestion/parsing/test_pool.py::test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason",
-        "test_an_llm_agent_answers_from_what_it_retrieved",
-    )
-)
-async def test_a_mixed_folder_is_searchable_but_for_its_poison(stack: RunningStack, api: Api, tmp_path: Path) -> None:
-    good, poison = write_corpus(tmp_path)
-    working = [part["pid"] for part in stack.services()["ingestion"]["processes"]]
-    memory = PeakMemory(working)
-    command = [sys.executable, str(ROOT / "aes"), "kb", "create", unique("Mixed"), str(tmp_path), "--json"]
-    done = await asyncio.to_thread(
-        subprocess.run, command, env=stack.environment, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 1, done.stderr
-    assert {part["pid"] for part in stack.services()["ingestion"]["processes"]} == set(working)
-    assert 0 < max(memory.read()) < MOST_MEMORY
-    document = json.loads(done.stdout.splitlines()[-1])
-    base = document["knowledge_base"]
-    assert (base["status"], base["datasource_count"]) == ("failed", 190)
-    refused = {Path(each["path"]).name for each in document["refused"]}
-    failed = {
-        base["datasource_snapshots"][file_id]["name"]: error for file_id, error in base["datasource_errors"].items()
-    }
-    assert {file.name for file in poison} == refused | failed.keys()
-    assert refused == {file.name for file in poison if file.at_upload}
-    codes = {file.name: file.codes for file in poison}
-    assert [name for name, error in failed.items() if error["code"] not in codes[name] or not error["message"]] == []
-    assert all(name in done.stderr for name in codes)
-
-    async def finds(name: str, marker: str) -> bool:
-        body = {"query": marker, "mode": "keyword", "top_k": 1}
-        reply = await api.http.post(f"/knowledge-bases/{base['id']}/search/", json=body)
-        return [result["file_name"] for result in reply.json()["results"]] == [name]
-
-    assert [file.name for file in good if not await finds(file.name, file.marker)] == []

@@ -1,16 +1,20 @@
 """One turn, followed through all protocols at once while processes are killed: the same story everywhere."""
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import Any
 
 import httpx
 import openai
+import orjson
 import pytest
 from a2a.client.errors import A2AClientError, AgentCardResolutionError
 from a2a.types.a2a_pb2 import GetTaskRequest, SubscribeToTaskRequest, Task
 from a2a.utils.errors import UnsupportedOperationError
 from ag_ui.core import EventType
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from tests.e2e.api import Api, unique
 from tests.e2e.event_log import EventLog
@@ -19,12 +23,49 @@ from tests.e2e.running_stack import RunningStack
 from tests.e2e.test_a2a import client_of, joined, reply_of
 from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
 from tests.e2e.test_openai_responses import client_of as openai_client
-from tests.e2e.test_timeline import SessionReader
-from tests.e2e.test_turn_streams import Reader
+from tests.e2e.turn_reader import Reader
 from tests.support.waiting import WITHIN, until
 
 Story = list[tuple[str, str, Any]]
 """Calls with their arguments, and their results."""
+
+
+_LOST = (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError)
+
+
+class SessionReader:
+    """Follows a session over a WebSocket; connects again as often as it takes, after the last message."""
+
+    def __init__(self, stack: RunningStack, session: str) -> None:
+        self.url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
+        self.key = stack.api_key
+        self.messages: list[dict[str, Any]] = []
+        self.lost = 0
+
+    async def run(self) -> None:
+        """Never ends by itself."""
+        await until(self._read_on, within=math.inf, pause=0.3)
+
+    async def _read_on(self) -> bool:
+        with suppress(*_LOST):
+            async with connect(self.url, additional_headers={"x-api-key": self.key}, proxy=None) as socket:
+                after = {"after": self.messages[-1]["id"]} if self.messages else {}
+                await socket.send(orjson.dumps({"type": "subscribe", **after}).decode())
+                async for text in socket:
+                    self.messages.append(orjson.loads(text))
+        self.lost += 1
+        return False
+
+    def text_of(self, turn: str) -> str:
+        """The text of the turn's last step, as a client puts it together; its pieces have to fit."""
+        texts: dict[tuple[int, int], str] = {}
+        for message in self.messages:
+            data = message["data"]
+            if message["type"] == "turn.output_text.delta" and data["turn_id"] == turn:
+                place = (data["attempt"], data["step"])
+                assert data["offset"] == len(texts.get(place, "")), data
+                texts[place] = texts.get(place, "") + data["text"]
+        return texts[max(texts)]
 
 
 class RunReader:

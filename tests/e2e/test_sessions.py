@@ -1,14 +1,22 @@
-"""Sessions, their history, correlation ids, and bodies in YAML."""
+"""Sessions, stored agents and turns, from their beginning to their end."""
 
+import asyncio
 import re
+import signal
 
 import pytest
 
 from tests.e2e.api import Api, check_error, configuration, unique
-from tests.e2e.event_log import EventLog
+from tests.e2e.event_log import ENDS, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel
+from tests.e2e.running_stack import RunningStack
+from tests.support.waiting import until
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+AGENT_FIELDS = {
+    "id", "agent_key", "name", "architecture", "entry_point", "is_public", "is_shared", "origin_url", "owner",
+    "company", "system_config", "version_number", "config_hash", "created_at", "updated_at",
+}  # fmt: skip
 
 
 async def test_a_session_from_its_creation_to_its_end(api: Api, event_log: EventLog) -> None:
@@ -36,24 +44,25 @@ async def test_a_session_from_its_creation_to_its_end(api: Api, event_log: Event
     ]
 
 
-async def test_the_same_configuration_has_the_same_hash_however_it_is_written(api: Api) -> None:
-    document = """
-name: Tester
-llm_config: {model: "openai:stub", temperature: 0}
-agent_type: llm_agent
-"""
-    hashes = set()
-    for media_type in ("application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "application/agent+yaml"):
-        reply = await api.http.post("/sessions/", content=document, headers={"content-type": media_type})
-        assert reply.status_code == 201, reply.text
-        hashes.add(reply.json()["config_hash"])
-    as_json = {"agent_type": "llm_agent", "llm_config": {"temperature": 0.0, "model": "openai:stub"}, "name": "Tester"}
-    hashes.add((await api.http.post("/sessions/", json=as_json)).json()["config_hash"])
-    report = (await api.http.post("/agent/validate/", json=as_json)).json()
-    assert report["valid"] is True
-    assert hashes == {report["config_hash"]}
-    other = await api.http.post("/sessions/", json={**as_json, "system_prompt": "x"})
-    assert other.json()["config_hash"] not in hashes
+async def test_an_agent_from_its_creation_to_its_end(api: Api) -> None:
+    name = f"Head of {unique('Office')}"
+    reply = await api.http.post("/agent/", json={**configuration(), "name": name, "entry_point": "greeting"})
+    assert reply.status_code == 201
+    agent = reply.json()
+    assert set(agent) >= AGENT_FIELDS
+    path = f"/agent/{agent['id']}/"
+    assert reply.headers["location"] == f"/api/v1{path}"
+    assert re.fullmatch(name.lower().replace(" ", "-") + "-[a-z0-9]{6}", agent["agent_key"])
+    assert (agent["name"], agent["architecture"], agent["entry_point"]) == (name, "llm_agent", "greeting")
+    assert (agent["is_public"], agent["is_shared"], agent["origin_url"]) == (False, False, None)
+    me = (await api.http.get("/me/")).json()
+    assert (agent["owner"], agent["company"]) == (me["user_id"], me["company_id"])
+    assert TIMESTAMP.fullmatch(agent["created_at"])
+    assert (await api.http.get(path)).json() == agent
+    assert agent in (await api.http.get("/agent/")).json()
+    assert (await api.http.delete(path)).status_code == 204
+    check_error(await api.http.get(path), 404, "not_found_error")
+    check_error(await api.http.patch(path, json={"name": "x"}), 404, "not_found_error")
 
 
 async def test_sessions_of_stored_agents(api: Api) -> None:
@@ -94,3 +103,53 @@ async def test_http_get_does_not_reach_this_machine(api: Api, model: HeldModel, 
     assert (call["name"], call["arguments"], call["status"]) == ("http_get", {"url": address}, "failed")
     assert "isn't public" in call["output"]
     assert model.visits == 0
+
+
+async def test_the_blocking_reply_and_the_turn_say_the_same(api: Api) -> None:
+    session = await api.session("openai:stub-tool", tools=["calculator"])
+    reply = await api.execute(session, "what is 6*7?")
+    body = reply.json()
+    assert body["success"] is True
+    (call,) = body["response"]["tool_calls"]
+    assert (call["name"], call["arguments"], call["status"]) == ("calculator", {"expression": "6*7"}, "completed")
+    assert call["output"] == "6*7 = 42"
+    assert body["usage"]["model_calls"] == 2
+    turn = await api.turn(session, body["turn_id"])
+    assert turn["reply"] == body
+    question, answer = await api.messages(session)
+    assert (question["id"], answer["id"]) == (body["user_message_id"], body["message_id"])
+    assert answer["content"] == body["response"]["content"]
+
+
+@pytest.mark.failover("turns of a worker that stops in order")
+async def test_the_runtime_restarts_gracefully_under_load(
+    breakable: RunningStack, api: Api, event_log: EventLog
+) -> None:
+    sessions = await api.sessions(12, "openai:stub-slow-200-echo")
+    texts = [[unique("load") for _ in range(4)] for _ in sessions]
+
+    async def converse(session: str, own: list[str]) -> None:
+        for text in own:
+            headers = {"x-correlation-id": text, "idempotency-key": text}
+            path = f"/runtime/{session}/execute/"
+            reply = await api.persistently("POST", path, json={"content": text}, headers=headers)
+            assert reply.status_code == 200, reply.text
+
+    conversations = asyncio.gather(*map(converse, sessions, texts))
+    await until(lambda: _answered(api, sessions[0]))
+    killed = await asyncio.to_thread(breakable.kill, "runtime", signal.SIGTERM)
+    await conversations
+    await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
+    for session, own in zip(sessions, texts, strict=True):
+        history = await until(lambda session=session: _answered(api, session, 4))
+        assert [message["content"] for message in history] == [
+            line for text in own for line in (text, f"You said: {text}")
+        ]
+    ends = count_by_subject(await event_log.ended([text for own in texts for text in own]), *ENDS)
+    assert len(ends) == 48
+    assert set(ends.values()) == {1}
+
+
+async def _answered(api: Api, session: str, turns: int = 1) -> list[dict[str, object]] | None:
+    history = await api.messages(session)
+    return history if sum(message["role"] == "assistant" for message in history) >= turns else None

@@ -1,16 +1,10 @@
-"""Readers of the timeline and of sessions: each event once and in one order, whatever dies, and nothing of others'."""
-
-import asyncio
-import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+"""Readers of the timeline and of sessions see nothing of others'."""
 
 import httpx
 import orjson
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller
@@ -18,136 +12,6 @@ from tests.e2e.running_stack import RunningStack
 from tests.support.waiting import WITHIN, until
 
 PAGE = f"https://{unique('shop')}.example"
-_LOST = (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError)
-
-
-class SessionReader:
-    """Follows a session over a WebSocket; connects again as often as it takes, after the last message."""
-
-    def __init__(self, stack: RunningStack, session: str) -> None:
-        self.url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
-        self.key = stack.api_key
-        self.messages: list[dict[str, Any]] = []
-        self.lost = 0
-        self.connected = asyncio.Event()
-
-    async def run(self) -> None:
-        """Never ends by itself."""
-        await until(self._read_on, within=math.inf, pause=0.3)
-
-    async def _read_on(self) -> bool:
-        with suppress(*_LOST):
-            async with connect(self.url, additional_headers={"x-api-key": self.key}, proxy=None) as socket:
-                after = {"after": self.messages[-1]["id"]} if self.messages else {}
-                await socket.send(orjson.dumps({"type": "subscribe", **after}).decode())
-                self.connected.set()
-                async for text in socket:
-                    self.messages.append(orjson.loads(text))
-        self.lost += 1
-        return False
-
-    @property
-    def recorded(self) -> list[tuple[int, str]]:
-        return [
-            (int(message["id"].split("/")[0]), message["type"])
-            for message in self.messages
-            if "output_text" not in message["type"]
-        ]
-
-    def text_of(self, turn: str) -> str:
-        """The text of the turn's last step, as a client puts it together; its pieces have to fit."""
-        texts: dict[tuple[int, int], str] = {}
-        for message in self.messages:
-            data = message["data"]
-            if message["type"] == "turn.output_text.delta" and data["turn_id"] == turn:
-                place = (data["attempt"], data["step"])
-                assert data["offset"] == len(texts.get(place, "")), data
-                texts[place] = texts.get(place, "") + data["text"]
-        return texts[max(texts)]
-
-
-class EventReader:
-    """Follows a session's events over SSE; connects again as often as it takes."""
-
-    def __init__(self, api: Api, session: str) -> None:
-        self.api, self.session = api, session
-        self.recorded: list[tuple[int, str]] = []
-        self._last = "0"
-
-    async def run(self) -> None:
-        """Never ends by itself."""
-        await until(self._read_on, within=math.inf, pause=0.3)
-
-    async def _read_on(self) -> bool:
-        headers = {"accept": "text/event-stream", "last-event-id": self._last}
-        with suppress(httpx.HTTPError):
-            parameters = {"session_id": self.session}
-            async with self.api.http.stream("GET", "/events/", params=parameters, headers=headers) as stream:
-                async for line in stream.aiter_lines():
-                    if line.startswith("id: "):
-                        self._last = line.removeprefix("id: ")
-                    if line.startswith("data: ") and "position" in (event := orjson.loads(line[6:])):
-                        self.recorded.append((event["position"], event["type"]))
-        return False
-
-
-@asynccontextmanager
-async def running(*readers: SessionReader | EventReader) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(reader.run()) for reader in readers]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
-    page = (await api.http.get("/events/", params={"session_id": session, "limit": 200})).json()
-    return [(event["position"], event["type"]) for event in page["events"]]
-
-
-@pytest.mark.crash("gateway")
-@pytest.mark.slow
-@pytest.mark.parametrize("part", ["gateway", "postgres"])
-async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
-    breakable: RunningStack, api: Api, part: str
-) -> None:
-    session = await api.session()
-    first, second = (SessionReader(breakable, session) for _ in range(2))
-    events = EventReader(api, session)
-    replies: dict[str, str] = {}
-
-    async def talk(number: int) -> None:
-        path, body = f"/runtime/{session}/execute/", {"content": f"message {number} {unique()}"}
-        reply = await api.persistently("POST", path, json=body, headers={"idempotency-key": unique()})
-        assert reply.status_code == 200, reply.text
-        replies[reply.json()["turn_id"]] = reply.json()["response"]["content"]
-
-    async with running(first, second, events):
-        async with asyncio.timeout(WITHIN):
-            await asyncio.gather(first.connected.wait(), second.connected.wait())
-        for number in range(3):
-            await talk(number)
-        killed = await asyncio.to_thread(breakable.kill, part)
-        talking = asyncio.create_task(talk(3))
-        await asyncio.to_thread(breakable.wait_replaced, part, killed)
-        await talking
-        await talk(4)
-
-        async def all_there() -> bool:
-            expected = [each for each in await recorded_in(api, session) if each[1].startswith("turn.")]
-            shown = (first.recorded, second.recorded, events.recorded)
-            return len(expected) >= 10 and all(each and each[-1] == expected[-1] for each in shown)
-
-        await until(all_there)
-    expected = await recorded_in(api, session)
-    assert events.recorded == expected
-    for reader in (first, second):
-        assert reader.recorded == [each for each in expected if each[0] >= reader.recorded[0][0]]
-        assert {turn: reader.text_of(turn) for turn in replies} == replies
-    if part == "gateway":
-        assert first.lost > 0
 
 
 async def shown_to(client: httpx.AsyncClient, **query: str) -> list[str]:

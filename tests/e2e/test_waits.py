@@ -13,10 +13,9 @@ import psutil
 import pytest
 
 from deploy.local.ports import choose_free
-from tests.e2e.api import Api, check_error, new_client, unique
-from tests.e2e.held_model import HeldModel, tool_results
+from tests.e2e.api import Api, new_client, unique
 from tests.e2e.running_stack import ROOT, RunningStack
-from tests.e2e.test_turn_streams import Reader
+from tests.e2e.turn_reader import Reader
 from tests.support.waiting import WITHIN, until, wait_until
 
 ORDER_STATUS = {
@@ -32,14 +31,6 @@ GUARDED: dict[str, Any] = {
 }
 
 
-async def waiting_turn(api: Api, model: str = BOTH, **execute: str) -> tuple[str, dict[str, Any]]:
-    """A session, and the 202 of its turn, which is waiting."""
-    session = await api.session(model, **GUARDED)
-    answer = await api.execute(session, unique("refund"), **execute)
-    assert (answer.status_code, answer.json()["status"]) == (202, "waiting"), answer.text
-    return session, answer.json()
-
-
 def path_of(session: str, turn: str, action: dict[str, Any]) -> str:
     return f"/runtime/{session}/turns/{turn}/actions/{action['action_id']}/"
 
@@ -49,47 +40,6 @@ def by_kind(actions: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, An
     found = {action["kind"]: action for action in actions}
     assert len(actions) == len(found) == 2
     return found["approval"], found["tool_result"]
-
-
-async def test_a_turn_goes_on_when_its_last_action_is_resolved(api: Api, model: HeldModel) -> None:
-    message, key = unique("refund"), unique()
-    session = await api.session(BOTH, **GUARDED)
-    first = await api.execute(session, message, idempotency_key=key)
-    assert first.status_code == 202, first.text
-    turn = first.json()["turn_id"]
-    assert first.headers["location"] == f"/api/v1/runtime/{session}/turns/{turn}/"
-    approval, result = by_kind(first.json()["required_actions"])
-    assert approval["tool_call"]["name"] == "calculator"
-    assert approval["tool_call"]["arguments"] == {"expression": "6*7"}
-    assert result["tool_call"]["arguments"] == {"order": 4711}
-    again = await api.execute(session, message, idempotency_key=key)
-    assert (again.status_code, again.json()) == (202, first.json())
-    assert (await api.turn(session, turn))["required_actions"] == first.json()["required_actions"]
-    listed = (await api.http.get("/actions/", params={"session_id": session})).json()
-    assert [(each["action_id"], each["turn_id"]) for each in listed["actions"]] == [
-        (each["action_id"], turn) for each in first.json()["required_actions"]
-    ]
-    only = await api.http.get("/actions/", params={"session_id": session, "kind": "approval", "limit": 1})
-    assert [each["action_id"] for each in only.json()["actions"]] == [approval["action_id"]]
-    check_error(await api.http.get("/actions/", params={"kind": "both"}), 422, "validation_error")
-
-    check_error(await api.http.post(path_of(session, turn, approval), json={"output": 1}), 422, "validation_error")
-    check_error(await api.http.post(path_of(session, turn, result), json={"decision": "deny"}), 422, "validation_error")
-    answered = await api.http.post(path_of(session, turn, result), json={"output": {"state": "paid"}})
-    assert (answered.status_code, answered.json()["status"]) == (200, "waiting")
-    assert [each["action_id"] for each in answered.json()["required_actions"]] == [approval["action_id"]]
-    assert (await api.http.post(path_of(session, turn, approval), json={"decision": "approve"})).status_code == 200
-    done = await api.execute(session, message, idempotency_key=key)
-    assert done.status_code == 200, done.text
-    calls = {call["name"]: call for call in done.json()["response"]["tool_calls"]}
-    assert (calls["calculator"]["status"], "42" in calls["calculator"]["output"]) == ("completed", True)
-    assert (calls["order_status"]["status"], calls["order_status"]["output"]) == ("completed", '{"state":"paid"}')
-    assert [tool_results(body) for body in model.asked(message)] == [0, 2]
-
-    assert (await api.http.post(path_of(session, turn, approval), json={"decision": "approve"})).status_code == 200
-    other = await api.http.post(path_of(session, turn, approval), json={"decision": "deny"})
-    check_error(other, 409, "conflict_error")
-    assert (await api.http.get("/actions/", params={"session_id": session})).json()["total"] == 0
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local.foreground import start
+from libs.persistence import Database
 from tests.servers.go import VERSITYGW, cached
 from tests.support import containers
 from tests.support.infrastructure import Infrastructure, shared
@@ -45,6 +46,14 @@ async def database_url(infrastructure: Infrastructure, migrations: Path | None) 
     """A database of the test's own: empty, or with the newest schema of the migrations."""
     async with own_database(infrastructure, migrations) as url:
         yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url, name="test", timeout=30.0)
+    await database.open()
+    yield database
+    await database.close()
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tests.rolling_restart.client import Client, Lost, unique
+from tests.rolling_restart.client import Client, Lost, unique, unique_words
 from tests.rolling_restart.load import AGENT
 
 # So many that turns seldom wait for another one of their session.
@@ -75,11 +75,7 @@ class Probes:
 
         async def begin(session: str) -> str:
             label = unique("under-way")
-            headers = {"prefer": "respond-async", "x-correlation-id": label}
-            body = {"content": f"What is on the way? ({label})"}
-            path = f"/runtime/{session}/execute/"
-            accepted = await self._client.call("POST", path, expect=202, key=label, json=body, headers=headers)
-            return str(accepted.json()["turn_id"])
+            return await self._client.begin(session, f"What is on the way? ({label})", label)
 
         sessions = [await self._client.session(AGENT) for _ in range(count)]
         return await asyncio.gather(*map(begin, sessions))
@@ -114,14 +110,11 @@ class Probes:
 
     async def _turn(self) -> None:
         label = unique("turn")
-        path, body = f"/runtime/{random.choice(self._sessions)}/execute/", {"content": f"What is it? ({label})"}
-        headers = {"x-correlation-id": label}
-        await self._client.call("POST", path, expect=200, key=label, json=body, headers=headers)
+        await self._client.execute(random.choice(self._sessions), f"What is it? ({label})", label)
 
     async def _stream(self) -> None:
         label = unique("stream")
-        path, body = f"/runtime/{random.choice(self._sessions)}/execute/", {"content": f"What is it? ({label})"}
-        end = await self._client.stream(path, body, label, {"x-correlation-id": label})
+        end = await self._client.stream(random.choice(self._sessions), f"What is it? ({label})", label)
         if end["event"] != "turn.completed":
             raise Lost(f"{label} ended as {end}")
 
@@ -133,4 +126,4 @@ class Probes:
         await self._client.upload(random.choice(self._sessions), random.randbytes(5_000).hex().encode())
 
     async def _knowledge_base(self) -> None:
-        await self._client.knowledge_base([unique("word").replace("-", "") for _ in range(2)])
+        await self._client.knowledge_base(unique_words(2))

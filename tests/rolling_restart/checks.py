@@ -90,15 +90,9 @@ async def _artifacts(load: Load) -> list[str]:
 
 
 async def _ingestion(client: Client, ingestion: Ingestion) -> list[str]:
-    """Each document is found by its own word, in one passage: one that was indexed twice would be found twice."""
-
-    async def passages(word: str) -> int:
-        path = f"/knowledge-bases/{ingestion.knowledge_base_id}/search/"
-        body = {"query": word, "mode": "keyword", "top_k": 10}
-        reply = await client.call("POST", path, expect=200, json=body)
-        return len(reply.json()["results"])
-
-    counts = await asyncio.gather(*map(passages, ingestion.words))
+    """Each document is found by its own word, in one passage."""
+    base = ingestion.knowledge_base_id
+    counts = await asyncio.gather(*(client.passages(base, word) for word in ingestion.words))
     if set(counts) == {1}:
         return []
     return [f"knowledge base {ingestion.knowledge_base_id}: passages by document {sorted(counts)}"]

@@ -16,6 +16,7 @@ import orjson
 
 TIMEOUT_SECONDS: Final = 300.0
 _LONGEST_PAUSE: Final = 2.0
+_FILES_AT_ONCE: Final = 10
 _TERMINAL: Final = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
 
@@ -73,13 +74,30 @@ class Client:
             await self._refused(reply, method, path)
         raise Lost(f"no answer to {method} {path} within {TIMEOUT_SECONDS:g} s; last: {self.troubles.examples}")
 
-    async def stream(self, path: str, body: dict[str, Any], key: str, headers: dict[str, str]) -> dict[str, Any]:
+    async def execute(self, session: str, content: str, label: str) -> dict[str, Any]:
+        """The reply; ``label`` is key and correlation id."""
+        return (await self._execute(session, content, label, expect=200)).json()
+
+    async def begin(self, session: str, content: str, label: str) -> str:
+        """The id of a turn in the background."""
+        accepted = await self._execute(session, content, label, expect=202, prefer="respond-async")
+        return str(accepted.json()["turn_id"])
+
+    async def _execute(self, session: str, content: str, label: str, *, expect: int, **headers: str) -> httpx.Response:
+        headers["x-correlation-id"], body = label, {"content": content}
+        return await self.call("POST", _execute(session), expect=expect, key=label, json=body, headers=headers)
+
+    async def turn(self, session: str, turn_id: str) -> dict[str, Any]:
+        return (await self.call("GET", f"/runtime/{session}/turns/{turn_id}/", expect=200)).json()
+
+    async def stream(self, session: str, content: str, label: str) -> dict[str, Any]:
         """The terminal event of a streamed turn, repeated with the same key while the stream breaks off before it."""
+        path, headers = _execute(session), {"x-correlation-id": label, "idempotency-key": label}
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             url = self._next()
             try:
-                end = await self._streamed(f"{url}/api/v1{path}", body, {**headers, "idempotency-key": key})
+                end = await self._streamed(f"{url}/api/v1{path}", {"content": content}, headers)
             except httpx.TransportError as problem:
                 await self._met(problem, "POST", path)
                 continue
@@ -116,12 +134,19 @@ class Client:
         made = await self.call("POST", f"/sessions/{session}/artifacts/", expect=201, files=files)
         return str(made.json()["artifact_id"])
 
-    async def knowledge_base(self, words: Sequence[str]) -> str:
-        """The id of a new one, when it is complete; each word is in a document of its own."""
+    async def ingest(self, words: Sequence[str]) -> str:
+        """The id of a new knowledge base; each word is in a document of its own."""
         files = [("file", (f"{word}.md", f"# About {word}\n\nThe {word} is kept here.\n")) for word in words]
-        stored = (await self.call("POST", "/files/", expect=201, files=files)).json()["files"]
-        body = {"name": unique("base"), "file_ids": [file["id"] for file in stored]}
-        base = str((await self.call("POST", "/knowledge-bases/", expect=201, json=body)).json()["id"])
+        ids: list[str] = []
+        for start in range(0, len(files), _FILES_AT_ONCE):
+            made = await self.call("POST", "/files/", expect=201, files=files[start : start + _FILES_AT_ONCE])
+            ids += [file["id"] for file in made.json()["files"]]
+        body = {"name": unique("base"), "file_ids": ids}
+        return str((await self.call("POST", "/knowledge-bases/", expect=201, json=body)).json()["id"])
+
+    async def knowledge_base(self, words: Sequence[str]) -> str:
+        """The same, when it is complete."""
+        base = await self.ingest(words)
         deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             found = (await self.call("GET", f"/knowledge-bases/{base}/", expect=200)).json()
@@ -131,6 +156,12 @@ class Client:
                 raise Lost(f"the ingestion of {base} failed: {found['datasource_errors']}")
             await asyncio.sleep(0.2)
         raise Lost(f"the ingestion of {base} did not end: {found['status']} at {found['progress']} %")
+
+    async def passages(self, base: str, word: str) -> int:
+        """How many passages are found: a document that was indexed twice would be found twice."""
+        body = {"query": word, "mode": "keyword", "top_k": 10}
+        reply = await self.call("POST", f"/knowledge-bases/{base}/search/", expect=200, json=body)
+        return len(reply.json()["results"])
 
     def _next(self) -> str:
         return self._urls[next(self._turns) % len(self._urls)]
@@ -163,3 +194,11 @@ async def _events(reply: httpx.Response) -> AsyncIterator[tuple[str, dict[str, A
 
 def unique(prefix: str = "rolling") -> str:
     return f"{prefix}-{uuid.uuid4().hex[:12]}"
+
+
+def unique_words(count: int) -> tuple[str, ...]:
+    return tuple(unique("word").replace("-", "") for _ in range(count))
+
+
+def _execute(session: str) -> str:
+    return f"/runtime/{session}/execute/"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, Final
 
-from tests.rolling_restart.client import TIMEOUT_SECONDS, Client, Lost, unique
+from tests.rolling_restart.client import TIMEOUT_SECONDS, Client, Lost, unique, unique_words
 
 MODEL: Final = "builtin:extractive"
 AGENT: Final[dict[str, Any]] = {"name": "Rolling", "agent_type": "llm_agent", "llm_config": {"model": MODEL}}
@@ -87,18 +87,14 @@ class Load:
             await self._rest(self.pause)
 
     async def _turn(self, session: str, question: str, label: str, manner: str) -> None:
-        path, body = f"/runtime/{session}/execute/", {"content": question}
-        headers = {"x-correlation-id": label}
         began = self.underway[label] = time.monotonic()
         try:
             if manner == "streamed":
-                reply = await self.client.stream(path, body, label, headers)
+                reply = await self.client.stream(session, question, label)
             elif manner == "background":
-                headers["prefer"] = "respond-async"
-                accepted = await self.client.call("POST", path, expect=202, key=label, json=body, headers=headers)
-                reply = await self._ended(session, accepted.json()["turn_id"])
+                reply = await self._ended(session, await self.client.begin(session, question, label))
             else:
-                reply = (await self.client.call("POST", path, expect=200, key=label, json=body, headers=headers)).json()
+                reply = await self.client.execute(session, question, label)
         except Lost as problem:
             self.losses.append(f"{manner} turn {label}: {problem}")
             return
@@ -122,7 +118,7 @@ class Load:
     async def _ended(self, session: str, turn_id: str) -> dict[str, Any]:
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
-            turn = (await self.client.call("GET", f"/runtime/{session}/turns/{turn_id}/", expect=200)).json()
+            turn = await self.client.turn(session, turn_id)
             if turn["status"] in _ENDED:
                 if turn["status"] != "completed":
                     raise Lost(f"it {turn['status']}: {turn}")
@@ -140,7 +136,7 @@ class Load:
 
     async def _ingest(self) -> None:
         while not self._stop.is_set():
-            words = tuple(unique("word").replace("-", "") for _ in range(FILES_AT_ONCE))
+            words = unique_words(FILES_AT_ONCE)
             self.ingestions.append(Ingestion(await self.client.knowledge_base(words), words))
             await self._rest(self.pause * 3)
 

@@ -7,10 +7,9 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -23,6 +22,7 @@ from deploy.local.processes import end
 from deploy.local.state import ProcessState, StackState
 from libs.eventing import KafkaConnection
 from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
+from tests.support.waiting import wait_until
 
 REPLICAS: Final = "gateway=2,runtime=2,ingestion=2"
 # Turns are to be under way when a process is asked to end.
@@ -99,10 +99,10 @@ class EmbeddedStack:
 
     def wait_back(self, process: str, before: int) -> None:
         """Until another process than that one does its work."""
-        _until(lambda: self._is_back(process, before), f"{process} is back")
+        wait_until(lambda: self._is_back(process, before), f"{process} is back", within=_TIMEOUT_SECONDS, pause=0.2)
 
     def metrics(self, process: str) -> str | None:
-        return _read(f"http://127.0.0.1:{self._parts()[process].port}/metrics")
+        return read(f"http://127.0.0.1:{self._parts()[process].port}/metrics")
 
     def _is_back(self, process: str, before: int) -> bool:
         now = self._parts()[process]
@@ -189,7 +189,9 @@ class Compose:
 
     def _start(self, process: str) -> None:
         _run(["docker", "start", self.names[process]])
-        _until(lambda: self._healthy(self.names[process]), f"{process} is healthy")
+        wait_until(
+            lambda: self._healthy(self.names[process]), f"{process} is healthy", within=_TIMEOUT_SECONDS, pause=0.2
+        )
 
     def _services(self) -> list[str]:
         return _lines([*self.command, "config", "--services"])
@@ -221,15 +223,7 @@ def _errors(log: str) -> Iterator[str]:
                 yield f"{entry.get('event')}: {entry['exception'][-1500:]}"
 
 
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited {_TIMEOUT_SECONDS:g} s in vain until {what}")
-        time.sleep(0.2)
-
-
-def _read(url: str) -> str | None:
+def read(url: str) -> str | None:
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return str(answer.read().decode())

@@ -234,7 +234,6 @@ class ModelStub:
         await response.prepare(request)
         if breaks:
             await response.write(b"".join(events[: len(events) // 2]))
-            assert request.transport is not None
             request.transport.close()
             return response
         if not delay and halfway is None:

@@ -107,29 +107,6 @@ WRONG: dict[str, Any] = {
     "a correlation id with a line break": {"content": "hi", "correlation_id": "a\n"},
     "a correlation id that is a number": {"content": "hi", "correlation_id": 1},
 }
-WRONG_CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "no name": {"name": None},
-    "an empty name": {"name": ""},
-    "a long name": {"name": "n" * 201},
-    "an unknown type": {"agent_type": "wizard"},
-    "an unknown field": {"prompt": "x"},
-    "an unknown model field": {"llm_config": {"model": "openai:stub", "temprature": 1}},
-    "a temperature in words": {"llm_config": {"model": "openai:stub", "temperature": "hot"}},
-    "a temperature out of range": {"llm_config": {"model": "openai:stub", "temperature": 2.1}},
-    "a huge temperature": {"llm_config": {"model": "openai:stub", "temperature": 1e300}},
-    "a truth for a number": {"llm_config": {"model": "openai:stub", "temperature": True}},
-    "a large number": {"llm_config": {"model": "openai:stub", "max_tokens": 2**62}},
-    "a model without provider": {"llm_config": {"model": "stub"}},
-    "an unknown provider": {"llm_config": {"model": "nobody:stub"}},
-    "a provider without key": {"llm_config": {"model": "openrouter:x"}},
-    "an unknown built-in model": {"llm_config": {"model": "builtin:oracle"}},
-    "a tool that is no text": {"tools": [1]},
-    "tools in one text": {"tools": "calculator"},
-    "an unknown tool": {"tools": ["no_such_tool"]},
-    "too many tools": {"tools": ["calculator"] * 65},
-    "a knowledge base of the wrong shape": {"knowledge_bases": [{"id": 1}]},
-    "a very long prompt": {"system_prompt": "p" * 200_001},
-}
 
 # What the runtime alone can judge.
 WRONG_IMAGES: dict[str, Any] = {

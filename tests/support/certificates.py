@@ -1,14 +1,78 @@
-"""An authority of a test's own, and a certificate for this machine by it."""
+"""Authorities of a test's own, and what they sign."""
+
+from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_DAYS = 30
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    path.touch(mode=0o600)
+    path.write_bytes(pem)
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Signs certificates; all its files lie in `directory`, `<name>.crt` and `<name>.key`."""
+
+    directory: Path
+    name: str
+    key: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
+
+    def __post_init__(self) -> None:
+        self._sign(self.name, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)]), self.key, ())
+
+    def issue(self, name: str, common_name: str, organization: str = "", addresses: tuple[str, ...] = ()) -> None:
+        """Writes a key and a certificate for clients and servers; `addresses` are IP addresses or host names."""
+        key = new_key()
+        write_key(self.directory / f"{name}.key", key)
+        subject = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+        if organization:
+            subject.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+        self._sign(name, x509.Name(subject), key, addresses)
+
+    def _sign(self, file: str, subject: x509.Name, key: ec.EllipticCurvePrivateKey, addresses: tuple[str, ...]) -> None:
+        now, own = datetime.now(UTC), file == self.name
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=_DAYS))
+            .add_extension(x509.BasicConstraints(ca=own, path_length=None), critical=True)
+        )
+        if not own:
+            usage = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+            builder = builder.add_extension(x509.ExtendedKeyUsage(usage), critical=False)
+        if addresses:
+            names = x509.SubjectAlternativeName([_general_name(address) for address in addresses])
+            builder = builder.add_extension(names, critical=False)
+        certificate = builder.sign(self.key, hashes.SHA256())
+        (self.directory / f"{file}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _general_name(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
 
 
 @dataclass(frozen=True)
@@ -21,46 +85,11 @@ class Certificates:
 
 
 def make_certificates(directory: Path) -> Certificates:
-    authority_key, server_key, client_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
-    authority = _signed("an authority of tests", authority_key, None, authority_key)
-    server = _signed("127.0.0.1", server_key, authority, authority_key)
-    client = _signed("client", client_key, authority, authority_key)
-    made = Certificates(*(directory / name for name in ("ca.pem", "server.pem", "client.pem", "client-key.pem")))
-    made.ca_file.write_bytes(_pem(authority))
-    made.server_file.write_bytes(_key_pem(server_key) + _pem(server) + _pem(authority))
-    made.client_certificate.write_bytes(_pem(client))
-    made.client_key.write_bytes(_key_pem(client_key))
+    authority = Authority(directory, "ca")
+    authority.issue("server", "127.0.0.1", addresses=("127.0.0.1",))
+    authority.issue("client", "client")
+    files = (directory / name for name in ("ca.crt", "server.pem", "client.crt", "client.key"))
+    made = Certificates(*files)
+    parts = ("server.key", "server.crt", "ca.crt")
+    made.server_file.write_bytes(b"".join((directory / name).read_bytes() for name in parts))
     return made
-
-
-def _signed(
-    name: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: x509.Certificate | None,
-    issuer_key: ec.EllipticCurvePrivateKey,
-) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer is not None else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=7))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(address, critical=False)
-        .sign(issuer_key, hashes.SHA256())
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

@@ -26,7 +26,6 @@ from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
-from tests.support.recorded_bodies import record
 from tests.support.timeline import FakeTimeline
 from tests.support.timeline_service import TimelineService
 from tests.support.usage import FakeUsage
@@ -349,8 +348,6 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER, limits: CompanyLimits
             shared_origins=frozenset({"https://console.example"}),
         )
     )
-    for application in (api.application, *api.protocols):
-        record(application)
     secret, key = keys.issue()
     transport = httpx.ASGITransport(api.application)  # type: ignore[arg-type]
     async with httpx.AsyncClient(

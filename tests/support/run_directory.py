@@ -57,7 +57,6 @@ class RunDirectory:
         # PostgreSQL runs as another user when the tests run as root.
         run.path.chmod(0o711)
         owner = Identity.of(os.getpid())
-        assert owner is not None
         write_atomically(run.path / "owner.json", json.dumps([owner.pid, owner.started]))
         return run
 

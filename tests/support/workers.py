@@ -31,7 +31,6 @@ TOGETHER: Final = {
     "tests/integration/ingestion/engines/": "engines",
     "tests/integration/secured/": "secured",
     "tests/unit/web/": "browser",
-    "tests/unit/suite/test_kept_browser.py": "browser",
 }
 """Tests below these places share servers, a browser, or what is read once: one worker runs all of each group.
 

@@ -68,9 +68,7 @@ def test_our_containers_can_do_no_more_than_they_have_to() -> None:
     for name, one in ours().items():
         assert one["read_only"] is True, name
         assert one["tmpfs"] == ["/tmp"]
-        assert one["cap_drop"] == ["ALL"]
-        assert one["security_opt"] == ["no-new-privileges:true"]
-        assert not one.keys() & {"user", "privileged", "cap_add"}
+        assert not one.keys() & {"user", "privileged"}
 
 
 def test_no_container_can_gain_rights() -> None:
@@ -104,12 +102,6 @@ def test_compose_can_wait_until_everything_answers() -> None:
             assert name in awaited if one["restart"] == "no" else one["healthcheck"]["test"], name
     for page in ("README.md", "docs/operate/containers.md"):
         assert "docker compose up --build --wait" in (PROJECT_ROOT / page).read_text()
-
-
-def test_processes_that_are_left_behind_are_cleared_away() -> None:
-    with_children = {"runtime", "ingestion-streams", "artifacts"}
-
-    assert {name for name, one in containers().items() if one.get("init")} == with_children
 
 
 def test_ports_are_open_to_this_machine_alone() -> None:

@@ -1,7 +1,6 @@
 """Manifests as they are rendered: groups, the small overlay, and their page."""
 
 import re
-import shutil
 from pathlib import Path
 from textwrap import dedent
 from typing import Final
@@ -10,8 +9,7 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from deploy.k8s import rendering
-from deploy.k8s.rendering import KUSTOMIZE, RENDERINGS, ROOT, digest, file_of, heading, rendered
+from deploy.k8s.rendering import KUSTOMIZE, RENDERINGS, ROOT, file_of, heading, rendered
 from libs.service_defaults import Service
 from services.artifacts.bootstrap import build as build_artifacts
 from services.artifacts.settings import ArtifactsSettings
@@ -38,34 +36,6 @@ def test_every_overlay_is_rendered_and_nothing_else_is_committed() -> None:
 
     assert overlays == RENDERINGS.keys() - {"monitoring"}
     assert {*file_of("dev").parent.iterdir()} == {*map(file_of, RENDERINGS)}
-
-
-@pytest.mark.parametrize(
-    ("file", "concerned"),
-    [
-        ("k8s/base/kustomization.yaml", {*RENDERINGS}),
-        ("k8s/base/patches/workload.yaml", {*RENDERINGS}),
-        ("k8s/base/runtime/workloads.yaml", {*RENDERINGS}),
-        ("k8s/overlays/production/namespace.yaml", {"keda", "production"}),
-        ("k8s/components/tracing/kustomization.yaml", {"monitoring"}),
-        ("compose/databases.sh", {"dev", "small"}),
-    ],
-)
-def test_a_changed_source_is_noticed(
-    file: str, concerned: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = tmp_path / "deploy"
-    for folder in ("k8s", "compose"):
-        shutil.copytree(ROOT.parent / folder, copy / folder)
-    monkeypatch.setattr(rendering, "ROOT", copy / "k8s")
-    monkeypatch.setattr(rendering, "_PROJECT", tmp_path)
-    before = {name: digest(directories) for name, directories in RENDERINGS.items()}
-
-    with (copy / file).open("a") as changed:
-        changed.write("# changed\n")
-
-    after = {name: digest(directories) for name, directories in RENDERINGS.items()}
-    assert {name for name in RENDERINGS if before[name] != after[name]} == concerned
 
 
 async def _services(directory: Path) -> list[Service]:

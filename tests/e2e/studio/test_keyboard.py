@@ -1,7 +1,6 @@
 """The studio by keyboard alone: every step is a key, and what is pressed next has the focus."""
 
 import httpx
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.api import configuration, unique
@@ -84,35 +83,3 @@ def test_from_sign_in_to_an_approval_and_its_timeline(open_page: Open, http: htt
     reach(page, page.get_by_role("searchbox", name="Find in events"))
     page.keyboard.type("approve")
     expect(page.get_by_role("row")).to_have_count(1)
-
-
-@pytest.mark.slow(covered_by="test_from_sign_in_to_an_approval_and_its_timeline")
-def test_an_agent_a_knowledge_base_and_a_key_are_made(open_page: Open, http: httpx.Client) -> None:
-    name = unique("Typed")
-    page = open_page()
-    press(page, link(page, "Agents"))
-    press(page, page.get_by_role("link", name="New agent", exact=True))
-    text = page.get_by_label("Configuration (YAML)")
-    reach(page, text)
-    page.keyboard.press("Control+A")
-    page.keyboard.insert_text(f"name: {name}\nagent_type: llm_agent\n")
-    press(page, page.get_by_role("button", name="Save", exact=True))
-    expect(page.get_by_text("Saved as version 1.0.0")).to_be_visible()
-
-    file = http.post("/files/", files={"file": (f"{name}.txt", b"The lighthouse is white.")}).json()
-    press(page, link(page, "Knowledge"))
-    press(page, page.get_by_role("button", name="New knowledge base"))
-    reach(page, page.get_by_label("Name", exact=True))
-    page.keyboard.type(name)
-    press(page, page.get_by_role("checkbox", name=f"{name}.txt"), "Space")
-    press(page, page.get_by_role("button", name="Create"))
-    expect(page.get_by_role("heading", level=1)).to_have_text(name)
-
-    press(page, link(page, "Keys"))
-    press(page, page.get_by_role("button", name="New key"))
-    expect(page.get_by_role("dialog").get_by_label("Name")).to_be_focused()
-    page.keyboard.type(name)
-    press(page, page.get_by_role("dialog").get_by_role("button", name="Create"))
-    press(page, page.get_by_role("button", name="Done"))
-    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
-    assert http.get(f"/files/{file['id']}/").status_code == 200

@@ -50,26 +50,6 @@ def test_a_page_is_there_over_a_slow_network_before_the_others_are_fetched(open_
         assert pages <= {"keys.js", "sign_in.js"}
 
 
-@pytest.mark.slow(covered_by="test_a_page_is_there_over_a_slow_network_before_the_others_are_fetched")
-def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(
-    open_page: Open, elsewhere: httpx.Client, mallory: Caller
-) -> None:
-    for _ in range(2):
-        assert elsewhere.post("/sessions/", json=configuration()).status_code == 201
-    page = open_page("keys/", key=mallory.secret)
-    links = page.get_by_role("navigation")
-    with slow_network(page) as cdp:
-        links.get_by_role("link", name="Timeline").click()
-        expect(page.get_by_role("row").nth(1)).to_be_visible()
-        links.get_by_role("link", name="Keys").click()
-        cdp.send("Network.emulateNetworkConditions", {**SLOW, "offline": True})
-        links.get_by_role("link", name="Timeline").click()
-        expect(page.get_by_text("Reconnecting")).to_be_visible()
-        cdp.send("Network.emulateNetworkConditions", SLOW)
-        expect(page.get_by_role("row").nth(1)).to_be_visible()
-        expect(page.get_by_text("Reconnecting")).to_be_hidden()
-
-
 def test_what_is_no_key_is_said_to_be_none(open_page: Open) -> None:
     page = open_page(key=None)
     for key in ("hello", "ключ", "aes_" + "x" * 4000):

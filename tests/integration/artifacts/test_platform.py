@@ -32,7 +32,6 @@ async def refused(world: World, command: Any, who: Identity | None = None) -> Er
 
 async def refusal(world: World, command_id: str) -> ErrorKind:
     outcome = await world.outcome(command_id)
-    assert outcome is not None
     return CommandRejected.decode(outcome.payload).error.type
 
 

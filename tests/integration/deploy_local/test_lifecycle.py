@@ -72,7 +72,6 @@ class Installation:
 
     def supervisor(self) -> int:
         supervisor = StackState.read(self.home.state_file).supervisor
-        assert supervisor is not None
         return supervisor.pid
 
     def pids(self) -> set[int]:

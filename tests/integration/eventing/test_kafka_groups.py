@@ -56,7 +56,6 @@ async def test_a_killed_process_is_taken_out_and_its_partitions_are_shared(
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", PROCESS, kafka, topic_prefix, "2", GROUP, THINGS.name), stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
     await process.stdout.readline()
     await until(lambda: len(member.held) == 2)
     groups = bus(kafka, topic_prefix, 1).groups()

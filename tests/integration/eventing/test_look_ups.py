@@ -69,7 +69,6 @@ async def test_a_large_payload_is_fetched_from_its_owner(
         outcome = await replies.wait(WITHIN)
     owner.commands.handle(TakeNote, sample_owner.take_note)
 
-    assert outcome is not None
     assert outcome.payload == NoteTaken(note_id=large).encode()
     assert outcome.envelope.data_hash == hashlib.sha256(outcome.payload).hexdigest()
     assert outcome.envelope.data_ref is not None

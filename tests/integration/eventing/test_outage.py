@@ -16,8 +16,6 @@ from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Received
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus
-from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
-from libs.eventing.bus import BusUnavailable, Partition
 from libs.eventing.messages import PayloadReader
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.bus_members import Member
@@ -140,63 +138,6 @@ async def test_events_of_an_outage_arrive_after_it_in_order(
     first_seen = [int(NoteTaken.decode(value).note_id) for value in dict.fromkeys(member.values)]
     assert first_seen == list(range(40))
     await member.stop()
-
-
-class _NoAssignment:
-    async def assigned(self, partitions: frozenset[Partition]) -> None: ...
-
-    async def revoked(self, partitions: frozenset[Partition]) -> None: ...
-
-
-async def poll(reader: KafkaConsumer | KafkaTail) -> None:
-    await (reader.poll(1.0) if isinstance(reader, KafkaTail) else reader.poll(1.0, 1))
-
-
-@pytest.mark.parametrize("kind", ["group", "tail"])
-async def test_a_reader_is_stopped_while_its_fetches_fail(
-    installation: Installation, proxy: TcpProxy, kind: str
-) -> None:
-    bus, topics = KafkaBus(installation.kafka, prefix=installation.prefix), [NoteTaken.TOPIC.name]
-    reader = bus.tail(topics) if kind == "tail" else bus.consumer("stopped", topics, _NoAssignment())
-    await reader.start()
-    while not reader._consumer.assignment():
-        await poll(reader)
-    fetcher = reader._consumer._fetcher
-    # The pause after a failure, in which it is stopped.
-    fetcher._retry_backoff = 600
-    await proxy.cut()
-    await poll(reader)
-    await poll(reader)
-    await reader.stop()
-    assert fetcher._closed
-    await proxy.restore()
-
-
-async def test_a_reader_whose_client_has_ended_its_fetches_says_so(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is then replaced by a new one. One to which nothing comes is not."""
-    monkeypatch.setattr("libs.eventing._kafka_consumer._WATCH_SECONDS", 1.0)
-    monkeypatch.setattr("libs.eventing._kafka_bus._TAIL_FETCH_WAIT_MS", 200)
-    looks: list[object] = []
-    watched = KafkaTail._polls
-    monkeypatch.setattr(KafkaTail, "_polls", lambda tail: looks.append(tail) or watched(tail))
-    tail = KafkaBus(installation.kafka, prefix=installation.prefix).tail([NoteTaken.TOPIC.name])
-    await tail.start()
-    while len(looks) < 4:
-        assert await tail.poll(0.1) == []
-    fetching = tail._consumer._fetcher._fetch_task
-    fetching.cancel()
-    await asyncio.wait({fetching})
-
-    async def ended() -> bool:
-        try:
-            return await tail.poll(0.1) != []
-        except BusUnavailable:
-            return True
-
-    await until(ended)
-    await tail.stop()
 
 
 async def test_a_reader_waits_for_a_kafka_that_does_not_answer(

@@ -1,7 +1,6 @@
 """Recording and renewing an ``Idempotency-Key`` under concurrent repeats."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,24 +10,14 @@ from psycopg_pool import PoolTimeout
 from libs.contracts.errors import ServiceUnavailable, StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.persistence import Database, migrate
+from libs.persistence import Database
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency, claim
-from services.gateway.bootstrap import MIGRATIONS
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 from tests.support.waiting import WITHIN, until
 
 REQUEST = IdempotentRequest(
     company_id=new_id(), principal_id=new_id(), method="POST", path="/x/", key="once", body_hash=b"h" * 32
 )
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
-    database = Database(database_url, name="test", timeout=30.0)
-    await database.open()
-    yield database
-    await database.close()
 
 
 @pytest.fixture
@@ -67,7 +56,6 @@ async def test_a_burst_of_one_company_leaves_others_their_connections(
 
 
 async def test_a_write_whose_turn_has_come_and_that_gets_no_connection_is_an_outage(database_url: str) -> None:
-    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     database = Database(database_url, name="test", max_size=1, timeout=0.5)
     await database.open()
     store = PostgresIdempotency(database, connections=4, seconds=0.5)

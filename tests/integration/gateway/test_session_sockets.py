@@ -11,7 +11,6 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 
-from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from services.gateway.entrypoints.rest import session_socket
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
@@ -149,15 +148,3 @@ async def test_readers_of_a_session_see_the_same_whoever_began_the_turn(replicas
         len(told[0]) // 2
     )
     assert all("ref" not in message for message in told[1])
-
-
-async def test_a_socket_executes_what_rest_executed_already(replicas: Replicas) -> None:
-    key = new_id()
-    reply = await replicas.clients[0].post(EXECUTE, json={"content": "once"}, headers={"Idempotency-Key": key})
-    async with socket_on(replicas, 1) as socket:
-        message = {"type": "execute", "content": "once", "idempotency_key": key, "ref": "again"}
-        await socket.send(orjson.dumps(message).decode())
-        shown = await read_to(socket, "turn.completed")
-        assert shown[-1]["data"] == reply.json()
-        assert shown[-1]["ref"] == "again"
-    assert len(replicas.work.turns) == 1

@@ -139,7 +139,6 @@ async def test_the_example_goes_on_after_lost_connections(replicas: Replicas, lo
             *("--correlation-id", label, "--after", "0", "--until", "turn.completed"),
             env={**os.environ, "AES_API_KEY": replicas.secret}, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        assert process.stdout is not None
         lines = [await process.stdout.readline()]
         await network.cut()
         await happen("turn.started")

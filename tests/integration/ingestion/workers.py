@@ -81,13 +81,6 @@ class WorkerProcesses:
         ]
         return sum(1 for part in parts if part and part[-1] == 12 // count) == count
 
-    def items_done(self) -> list[int]:
-        """Counts the items that each worker has claimed."""
-        return [
-            sum(entry["claimed"] for entry in self.entries(worker) if entry["event"] == "ingestion.items_processed")
-            for worker in range(len(self.started))
-        ]
-
     def stop(self) -> None:
         for process in self.started:
             if process.poll() is None:

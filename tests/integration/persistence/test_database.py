@@ -45,7 +45,6 @@ def _create(url: str) -> None:
 async def count(database: Database) -> int:
     async with database.connection() as connection:
         row = await (await connection.execute("SELECT count(*) FROM things")).fetchone()
-    assert row is not None
     return int(row[0])
 
 

@@ -40,7 +40,6 @@ async def test_a_killed_process_is_gone(database_url: str) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROCESS, database_url, stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
     number = int(await process.stdout.readline())
     clock = Clock()
     async with present(database_url, name="observer", clock=clock) as presence:
@@ -116,7 +115,6 @@ async def test_a_lock_that_another_connection_holds_is_not_announced(database_ur
             class_id = connection.execute(
                 "SELECT classid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objid = %s", (presence.number,)
             ).fetchone()
-            assert class_id is not None
             waiting = asyncio.create_task(
                 asyncio.to_thread(connection.execute, "SELECT pg_advisory_lock(%s, %s)", (class_id[0], presence.number))
             )

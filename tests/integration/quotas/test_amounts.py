@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,6 @@ COUNTED = """
 @pytest.fixture
 def migrations() -> Path:
     return MIGRATIONS
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="quotas", timeout=30.0)
-    await database.open()
-    yield database
-    await database.close()
 
 
 @pytest.fixture
@@ -141,8 +132,6 @@ async def test_what_exceeds_a_limit_is_refused_with_what_and_how_much(
     await check("acme", files=1, file_bytes=200)
     with pytest.raises(QuotaExceeded) as refused:
         await check("acme", files=1, file_bytes=201)
-    assert refused.value.details is not None
-    assert refused.value.details[0].limit is not None
     assert refused.value.details[0].limit.model_dump() == {"name": "file_bytes", "limit": 1000, "used": 800}
     with pytest.raises(QuotaExceeded, match=r"limit for files \(4 of 5 in use\)"):
         await check("acme", files=2, file_bytes=0)

@@ -69,7 +69,6 @@ async def test_blocks_of_text_and_images_are_taken(node: Node, model: ObedientMo
     turn_id = await node.execute(session, [TEXT, IMAGE])
     await node.ended(turn_id)
     page = await node.reads.messages(session, person(), limit=10, offset=0)
-    assert page is not None
     assert page.messages[0].content == "what is this?"
     assert page.messages[0].content_blocks == [TEXT, IMAGE]
     await node.ended(await node.execute(session, "and now?"))

@@ -27,7 +27,6 @@ def about(text: str, *files: str) -> list[dict[str, Any]]:
 
 async def messages(node: Node, session_id: str) -> list[dict[str, Any]]:
     page = await node.reads.messages(session_id, person(), limit=50, offset=0)
-    assert page is not None
     return [message.model_dump() for message in page.messages]
 
 

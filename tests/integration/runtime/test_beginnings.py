@@ -92,7 +92,6 @@ async def test_another_process_reads_the_history_that_a_session_begins_with(
     assert [(call.id, call.name, call.arguments) for call in called.tool_calls] == [("c1", "clock", {"zone": "UTC"})]
     assert (answered.result.call_id, answered.result.name, answered.result.output) == ("c1", "clock", "noon")
     page = await node.reads.messages(session, person(), limit=9, offset=0)
-    assert page is not None
     assert [message.turn_id is None for message in page.messages] == [True] * 3 + [False] * 4
     fork = await node.fork(session)
     await node.outcome(fork)

@@ -89,7 +89,6 @@ async def test_messages_between_turns_are_what_the_next_turn_is_given(
     name, updated = await add(node, session, said("user", "two"), CALLED, RESULT)
     assert name == "session.updated"
     page = await node.reads.messages(session, person(), limit=9, offset=2)
-    assert page is not None
     assert [each.model_dump() for each in page.messages] == updated["messages"]
     said_now = [(each.role, each.content) for each in page.messages]
     assert said_now == [("user", "two"), ("assistant", ""), ("tool", "noon")]

@@ -58,7 +58,6 @@ async def remove_waiting_turns(url: str) -> None:
 
 async def number(connection: psycopg.AsyncConnection[Any], query: str) -> int:
     row = await (await connection.execute(query)).fetchone()
-    assert row is not None
     return int(row[0])
 
 

@@ -68,7 +68,6 @@ async def test_client_tools_of_one_turn_make_an_llm_agent_wait_for_their_results
     turn_id = await node.execute(session, "where?", turn_options=options)
     await node.waiting(turn_id)
     turn = await node.reads.turn(session, turn_id, person())
-    assert turn is not None
     [action] = turn.required_actions
     assert (action.kind, action.tool_call.name) == ("tool_result", "locate")
     assert [tool.name for tool in model.requests[0].tools] == ["locate"]

@@ -62,7 +62,6 @@ async def test_a_waiting_turn_holds_nothing_and_says_what_it_needs(node: Node, m
     assert pay.contexts == []
 
     shown = await node.reads.turn(session, turn_id, ALICE)
-    assert shown is not None
     [required] = shown.required_actions
     assert shown.status == "waiting"
     assert (required.action_id, required.kind) == (action["id"], "approval")
@@ -186,8 +185,6 @@ async def test_the_sessions_next_message_waits_behind_it_and_other_sessions_do_n
     assert (await node.turn(behind))["status"] == "queued"
     [(name, told)] = await node.events(behind)
     shown = await node.reads.turn(session, behind, ALICE)
-    assert shown is not None
-    assert shown.blocked_by is not None
     assert (name, told["blocked_by"]) == ("turn.queued", shown.blocked_by.model_dump())
     assert shown.blocked_by.turn_id == turn_id
     assert [each.action_id for each in shown.blocked_by.required_actions] == [action["id"]]
@@ -323,7 +320,6 @@ async def test_a_reader_who_comes_during_the_wait_gets_the_text_after_it(node: N
     watched = PostgresWatchedTurns(node.database)
     streams = ReadTurnStream(watched, node.outbox, "/aes/runtime", node.worker.engine.watch)
     found = await streams.watch(session, turn_id, ALICE, after_step=0)
-    assert found is not None
     assert found.status == "waiting"
     await approve(node, session, turn_id, action)
     await node.ended(turn_id)

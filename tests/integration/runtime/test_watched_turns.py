@@ -185,8 +185,6 @@ async def test_the_recorded_events_come_after_a_sequence_and_of_old_turns_the_en
     [[stored]] = await node.rows("SELECT reply::text FROM turns WHERE id = %s", turn_id)
     assert not [text for text in ("re: hello", turn_id, "usage") if text in stored]
     turn = await node.reads.turn(session, turn_id, person())
-    assert turn is not None
-    assert turn.reply is not None
     assert turn.reply.model_dump() == orjson.loads(completed.payload)
 
 

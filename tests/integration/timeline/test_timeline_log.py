@@ -59,7 +59,6 @@ class ExplainedDatabase:
             execute = cursor.mogrify(f"EXECUTE {name}({', '.join(['%s'] * len(parameters))})", parameters)
             await cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {execute}")
             row = await cursor.fetchone()
-        assert row is not None
         nodes = list(_nodes(row[0][0]["Plan"]))
         self.rows_read.append(sum(map(_events_read, nodes)))
         return sum(node["Actual Rows"] for node in nodes if node.get("Subplan Name") == "CTE stored")

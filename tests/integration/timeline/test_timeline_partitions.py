@@ -144,7 +144,6 @@ async def test_reads_of_the_present_look_into_no_day_of_the_past(
             assert len((await timeline.page(where, after=0, limit=9)).events) == 8
             assert len((await timeline.page_back(where, before=None, limit=9)).events) == 8
             found = await timeline.newest(where)
-            assert found is not None
             assert found.position == 11
         assert len(await timeline.turn(COMPANY, turn_id, after_sequence=0)) == 7
     everything = await timeline.page_back(EVERYTHING, before=None, limit=20)

@@ -1,7 +1,6 @@
 """Usage in PostgreSQL: added up with the events that it comes from, once, and read by groups."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -27,14 +26,6 @@ EVERYTHING = UsageSpan(
     end=datetime(2030, 2, 1, tzinfo=UTC),
 )
 NUMBERS = ("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "cost", "unpriced_turns")
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="test", timeout=30.0)
-    await database.open()
-    yield database
-    await database.close()
 
 
 @pytest.fixture

@@ -308,7 +308,6 @@ async def test_a_webhook_that_fails_is_left_alone_while_it_rests(stores: Stores)
     assert await stores.queue.claim(WORKER, now=last + 4.9 * SECOND, limit=1) == []
     [_] = await stores.queue.claim(WORKER, now=last + 5 * SECOND, limit=1)
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=START)
-    assert claimed is not None
     assert [claimed.is_resting(last + number * SECOND) for number in (4.9, 5)] == [True, False]
     late = START + timedelta(hours=1)
     newest_first = await stores.queue.due(claimed, now=late, without=(), chains=1)

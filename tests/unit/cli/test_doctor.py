@@ -103,7 +103,6 @@ def test_addresses_in_the_environment_are_what_is_examined(tmp_path: Path) -> No
         }
     )
 
-    assert installation.bus is not None
     assert (installation.bus.servers, installation.bus.prefix, installation.home) == ("kafka:9092", "p-", None)
     assert (dict(installation.services), installation.weaviate) == (
         {"gateway": "http://gateway:8000"},

@@ -183,7 +183,6 @@ async def test_a_process_whose_answer_nobody_reads_can_be_ended() -> None:
     )
     answers, jobs = process._process.stdout, process._process.stdin
     assert answers is not None
-    assert jobs is not None
     jobs.writelines(_frames.pack({"do": "flood"}))
     await until(lambda: answers._paused)
 

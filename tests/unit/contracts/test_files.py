@@ -1,4 +1,4 @@
-"""Names and types of files."""
+"""Names and types of files, and origins of pages."""
 
 import io
 import zipfile
@@ -8,6 +8,7 @@ import pytest
 from libs.contracts.errors import TooLarge, UnsupportedMediaType, ValidationFailed
 from libs.contracts.file_names import distinct, safe_name
 from libs.contracts.file_types import HEAD_BYTES, check_signature, type_of
+from libs.contracts.origins import canonical_origin, is_origin
 from tests.support import office_files
 
 
@@ -119,3 +120,32 @@ def test_office_documents_by_the_name_of_another_kind(name: str, content: bytes,
 @pytest.mark.parametrize("head", [b"PK\x03\x04", b"PK\x03\x04" + b"\xff" * 40, b"PK\x05\x06" + bytes(18)])
 def test_archives_that_are_cut_off_are_no_error(head: bytes) -> None:
     check_signature("a.docx", type_of("a.docx"), head)
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("https://example.com", "https://example.com"),
+        ("HTTPS://Shop.Example.COM", "https://shop.example.com"),
+        ("https://example.com:443", "https://example.com"),
+        ("http://example.com:80", "http://example.com"),
+        ("http://example.com:443", "http://example.com:443"),
+        ("http://localhost:3000", "http://localhost:3000"),
+        ("http://localhost:65535", "http://localhost:65535"),
+    ],
+)
+def test_equal_origins_are_equal_texts(given: str, canonical: str) -> None:
+    assert is_origin(given)
+    assert canonical_origin(given) == canonical
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["null", "*", "", "example.com", "https://example.com/", "https://*.example.com", "https://a.com https://b.com",
+     "https://user@example.com", "file://x", "https://example.com\n", "https://exämple.com", "http://a:٣",
+     "http://a:0", "http://a:080", "http://a:65536", "http://a:99999"],
+)  # fmt: skip
+def test_what_is_no_origin(given: str) -> None:
+    assert not is_origin(given)
+    with pytest.raises(ValueError, match="origin"):
+        canonical_origin(given)

@@ -33,7 +33,6 @@ def test_a_missing_or_broken_file_means_stopped(tmp_path: Path) -> None:
 
 def test_a_pid_of_another_process_is_no_supervisor() -> None:
     own = Identity.of(os.getpid())
-    assert own is not None
     assert StackState(supervisor=own).is_supervised()
     assert not StackState(supervisor=Identity(own.pid, own.started - 100)).is_supervised()
 
@@ -54,7 +53,6 @@ def test_a_service_of_several_processes_lists_them() -> None:
 async def test_what_a_dead_supervisor_left_behind_is_told(tmp_path: Path) -> None:
     home = Home(tmp_path)
     own = Identity.of(os.getpid())
-    assert own is not None
     state = StackState(supervisor=Identity(own.pid, 0), phase="running")
     state.parts["worker"] = ProcessState("worker", "ready", pid=own.pid, started=own.started)
     state.write(home.state_file)

@@ -1,4 +1,4 @@
-"""Permits shared by companies."""
+"""Companies take turns: permits and items."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from libs.fairness import FairSemaphore, QueueFull
+from libs.fairness import FairQueue, FairSemaphore, QueueFull
 
 
 class Callers:
@@ -132,3 +134,33 @@ async def test_a_cancelled_call_keeps_no_permit(cancelled: Callable[[Callers], A
         await callers.end(callers.inside[0])
     await callers.arrive("c1")
     assert callers.inside == ["c1"]
+
+
+def filled(*items: tuple[str, int]) -> FairQueue[tuple[str, int]]:
+    queue = FairQueue[tuple[str, int]]()
+    for item in items:
+        queue.put(item[0], item)
+    return queue
+
+
+def test_a_long_queue_costs_the_others_one_turn_each() -> None:
+    queue = filled(*(("busy", number) for number in range(50)), ("quiet", 0), ("quiet", 1))
+    assert queue.take(4) == [("busy", 0), ("quiet", 0), ("busy", 1), ("quiet", 1)]
+    assert len(queue) == 48
+
+
+def test_the_turn_goes_on_with_the_next_batch() -> None:
+    queue = filled(*(("a", number) for number in range(3)), *(("b", number) for number in range(3)))
+    assert queue.take(1) + queue.take(1) + queue.take(1) == [("a", 0), ("b", 0), ("a", 1)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers()), max_size=50), st.integers(1, 10))
+def test_everything_is_taken_once_and_in_order_within_a_company(items: list[tuple[str, int]], most: int) -> None:
+    queue = filled(*items)
+    taken = []
+    while queue:
+        taken += queue.take(most)
+    for company in "abc":
+        assert [item for item in taken if item[0] == company] == [item for item in items if item[0] == company]
+    assert len(taken) == len(items)
+    assert queue.take(most) == []

@@ -242,7 +242,6 @@ def test_settings_of_a_run() -> None:
     options = options_of(
         given(system, USER, tools=[TOOL], context=context, forwardedProps={"temperature": 0.5}), CALLER, [own]
     )
-    assert options is not None
     assert options.instructions == "Be brief.\n\nThe page:\ncheckout"
     assert [tool.name for tool in options.client_tools or ()] == ["show_map", "own"]
     assert options.temperature == 0.5

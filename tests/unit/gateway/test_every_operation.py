@@ -158,15 +158,6 @@ def broken(example: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield field, {**rest, field: 7 if isinstance(value, dict | list | str) else {"no": "such"}}
 
 
-async def test_most_bodies_have_a_field_that_can_be_wrong() -> None:
-    breakable = [
-        each
-        for each in JUDGED_BY_MODEL
-        if any(not each.documents(body) for example in each.examples for _, body in broken(example))
-    ]
-    assert len(breakable) > 0.8 * len(JUDGED_BY_MODEL)
-
-
 @of(WITH_QUERY)
 async def test_it_refuses_unknown_parameters(public: Gateway, operation: Operation) -> None:
     error = await refused(public, INVALID, operation, f"{nowhere(operation)}?no_such_parameter=1")
@@ -176,7 +167,6 @@ async def test_it_refuses_unknown_parameters(public: Gateway, operation: Operati
 
 @of(LISTS)
 async def test_a_list_refuses_pages_out_of_range(public: Gateway, operation: Operation) -> None:
-    assert operation.query is not None
     most = operation.query.model_json_schema()["properties"]["limit"]["maximum"]
     queries = [f"limit={wrong}" for wrong in (0, -1, most + 1, "x", "", "1.5", "1e2", "%00", "%D9%A1", "9" * 25)]
     if "offset" in operation.filters:

@@ -50,7 +50,6 @@ class Artifacts(dict[tuple[str, str, str], tuple[int, Any]]):
         self.sessions.append(found[1])
         headers, body = self._upstreams.uploaded[-1]
         name = re.search(rb'name="file"; filename="([^"]+)"', body)
-        assert name is not None
         return 201, {
             # The same as for the same key before.
             "artifact_id": headers["Idempotency-Key"].removeprefix("image:")[:32],

@@ -1,19 +1,25 @@
-"""``/operations/…``: who sees what, pages of dead letters, replay, what is shared between askers."""
+"""``/operations/…``: who sees what, readiness of processes, pages of dead letters, replay."""
 
 import asyncio
 import json
+import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from libs.contracts.identity import Identity
 from libs.contracts.resources.operations import Replica
 from libs.eventing.dead_letters import ReplayOffsets, ReplayOvertaken
 from libs.eventing.lag import GroupLag, PartitionLag
 from libs.retry import RetryPolicy
+from services.gateway.adapters import health_http
+from services.gateway.adapters.health_http import read_replicas
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
 from services.gateway.use_cases.dead_letters import MOST_EXAMINED, VisibleDeadLetters
 from tests.support.gateway import Gateway, error_of
+from tests.support.waiting import WITHIN
 
 LETTERS = "/operations/dead-letters/"
 EVENTS = "runtime-events-artifacts-dlq"
@@ -345,3 +351,73 @@ async def test_another_replay_of_the_topic_is_waited_for_a_few_times(public: Gat
     public.dead_letters.overtaken = 2
     assert (await letters.replay(identity, letter)).repeated is False
     assert len(slept) == 4
+
+
+class Programs:
+    """Answers for several services, by the first name of the path."""
+
+    def __init__(self) -> None:
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        match request.match_info["name"]:
+            case "good":
+                return web.json_response({"service": "runtime", "version": "0.1.0", "status": "ready", "checks": {}})
+            case "waiting":
+                checks = {"started": "ok", "database": "OperationalError('postgresql://gateway:p4ss@db/gateway')"}
+                body = {"service": "runtime", "version": "0.1.0", "status": "not ready", "checks": checks}
+                return web.json_response(body, status=503)
+            case "other":
+                return web.json_response({"service": "registry", "status": "ready"})
+            case "page":
+                return web.Response(text="<html>")
+            case _:
+                await asyncio.Event().wait()
+                raise AssertionError
+
+
+@pytest.fixture
+async def programs() -> AsyncIterator[Programs]:
+    found = Programs()
+    application = web.Application()
+    application.router.add_get("/{name}/health/ready", found.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield found
+    await runner.cleanup()
+
+
+async def test_each_process_is_judged_by_its_own_answer(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_http, "_ANSWER_SECONDS", WITHIN)
+    names = ("good", "waiting", "other", "page")
+    with socket.socket() as taken:
+        # Bound, and nobody listens: no other program gets the port meanwhile.
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        addresses = [*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)]
+        good, waiting, other, page, absent = (await read_replicas(addresses))["runtime"]
+
+    assert (good.status, good.version, good.reason) == ("ready", "0.1.0", "")
+    assert (waiting.status, waiting.reason.startswith("database: ")) == ("not ready", True)
+    assert "p4ss" not in waiting.reason
+    assert [each.status for each in (other, page, absent)] == ["unreachable"] * 3
+    assert other.reason == "another program responds at this address"
+
+
+async def test_a_process_that_is_too_slow_is_not_waited_for(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.1)
+    (slow,) = (await read_replicas([("runtime", f"{programs.url}/slow")]))["runtime"]
+    assert (slow.status, slow.reason) == ("unreachable", "it didn't respond in time")
+
+
+async def test_a_name_with_several_addresses_is_asked_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolved(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", (host, 8000)) for host in ("10.1.0.2", "10.1.0.1", "10.1.0.2")]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+    assert await health_http._targets("http://runtime:8000") == ["http://10.1.0.1:8000", "http://10.1.0.2:8000"]
+    assert await health_http._targets("https://runtime:8000") == ["https://runtime:8000"]

@@ -419,15 +419,6 @@ async def test_a_public_key_with_its_origin_is_enough(public: Gateway) -> None:
         assert await refused.ended() == 4401
 
 
-async def test_private_events_of_others_are_not_shown(public: Gateway) -> None:
-    secret, _ = public.keys.issue(scopes=frozenset({"events:read"}), user_id="user-2")
-    async with opened(public, x_api_key=secret) as socket, opened(public) as own:
-        sent = await executed(public, own)
-        happen(public, sent, started(sent))
-        await own.until(lambda it: it.names == ["turn.started"])
-        assert socket.messages == []
-
-
 async def test_an_expired_key_closes_its_sockets(public: Gateway) -> None:
     secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=60))
     async with opened(public, x_api_key=secret) as socket:

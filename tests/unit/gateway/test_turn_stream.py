@@ -40,9 +40,7 @@ IDS: dict[str, Any] = {"session_id": "s", "turn_id": "t"}
 STARTED = TurnStarted(**IDS, attempt=1, user_message_id="m")
 CALL = ToolCallStarted(**IDS, step=1, call_id="c", name="calculator", arguments={}, text_length=5)
 CALLED = ToolCallCompleted(**IDS, step=1, call_id="c", name="calculator", output="4")
-OTHER_CALL = ToolCallStarted(**IDS, step=1, call_id="d", name="calculator", arguments={})
 FAILED = TurnFailed(**IDS, error=ErrorInfo(type=ErrorKind.MODEL, message="no"))
-CITED = CitationAdded(**IDS, citation=Citation(passage="p"))
 
 
 def text(content: str, *, step: int = 1, offset: int = 0, attempt: int = 1) -> OutputTextDelta:

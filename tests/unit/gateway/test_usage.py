@@ -1,12 +1,15 @@
-"""``GET /usage/``: whose usage, which hours, by which groups."""
+"""``/usage/`` and ``/retention/``: who may read and set them, and to what."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from libs.contracts.messages import Event
+from libs.contracts.resources.retention import Retention, RetentionUpdated, SetRetention
 from libs.contracts.resources.usage import UsageGroup
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, Sent
 from tests.support.usage import NOTHING
 
 
@@ -71,3 +74,29 @@ async def test_queries_that_make_no_sense_are_refused(public: Gateway) -> None:
         reply = await public.client.get("/usage/", params=query)
         assert reply.status_code == 422, reply.text
         assert reply.json()["error"]["details"][0]["loc"][0] == "query"
+
+
+def updated(sent: Sent) -> Iterable[Event]:
+    assert isinstance(sent.command, SetRetention)
+    days = sent.command.session_retention_days
+    yield RetentionUpdated(retention=Retention(session_retention_days=days, default_session_retention_days=None))
+
+
+async def test_a_company_sets_its_days(public: Gateway) -> None:
+    for days in [1, 36_500, None]:
+        public.bus.upstream = updated
+        reply = await public.client.put("/retention/", json={"session_retention_days": days})
+        assert reply.status_code == 200, reply.text
+        assert reply.json() == {"session_retention_days": days, "default_session_retention_days": None}
+
+
+async def test_other_days_are_refused(public: Gateway) -> None:
+    for body in [
+        {},
+        {"session_retention_days": 0},
+        {"session_retention_days": 36_501},
+        {"session_retention_days": "7 d"},
+    ]:
+        reply = await public.client.put("/retention/", json=body)
+        assert (reply.status_code, reply.json()["error"]["details"][0]["loc"]) == (422, ["session_retention_days"])
+        assert public.bus.sent == []

@@ -10,7 +10,6 @@ from tools.lint.vocabulary import _retired_names
 
 Found = Callable[..., list[str]]
 LONG = "def long() -> None:\n" + "    pass\n" * 60
-SCREEN = "def screen() -> None:\n" + "    pass\n" * 59
 READER = "libs/eventing/_reader.py"
 TEST = "tests/unit/test_it.py"
 RETIRED = {"Patience": "RetryPolicy", "carry_out": "dispatch", "Keeper": "ProcessSupervisor"}
@@ -77,37 +76,6 @@ def test_sleeps_are_found_however_they_are_imported(found: Found, source: str) -
 def test_what_is_out_of_place_is_found(found: Found, place: str, source: str, says: str) -> None:
     [finding] = found(structure.findings, place, source)
     assert finding.startswith(says)
-
-
-@pytest.mark.parametrize(
-    ("check", "place", "source"),
-    [
-        (
-            private_members,
-            READER,
-            "import faust\nclass Reader:\n    def look(self, it):\n        self._own = 1\n        return it._own\n",
-        ),
-        (private_members, READER, "import faust, os\nos._exit(1)\n"),
-        (private_members, READER, "import psycopg\nrow._replace(name=1)\nrow.__class__\n"),
-        (private_members, READER, "import psycopg\nfrom libs.eventing import _metrics\n_metrics._count()\n"),
-        (private_members, READER, "def look(row): return row._secret\n"),
-        (sleeps, TEST, "import asyncio\nasync def test():\n    return asyncio.sleep(0, True)\n"),
-        (sleeps, TEST, "async def test(time):\n    await RetryPolicy(sleep=time.sleep).run(call)\n"),
-        (sleeps, TEST, "STATEMENT = 'SELECT pg_sleep(20)'\n"),
-        (sleeps, TEST, "TEXT = 'Walkers sleep (20 of them) in the hut; setTimeout(show, 0)'\n"),
-        (sleeps, "tests/support/waiting.py", "import time\ntime.sleep(1)\n"),
-        (sleeps, "libs/retry/policy.py", "import time\ntime.sleep(1)\n"),
-        (structure, "cli/screen.py", SCREEN),
-        (structure, "tests/unit/test_long.py", LONG),
-        (structure, "libs/common_words.py", ""),
-        (structure, "services/a/http.py", "@router.get('/')\nasync def answer(): ...\nX = Security(answer)"),
-        (structure, "services/a/plain.py", "def answer(): ..."),
-        (structure, "benchmarks/a.py", "from tests.servers import b"),
-        (structure, "tests/unit/benchmarks/test_a.py", "from benchmarks import b"),
-    ],
-)
-def test_what_is_right_is_left_alone(found: Found, check, place: str, source: str) -> None:
-    assert found(check.findings, place, source) == []
 
 
 @pytest.mark.parametrize(

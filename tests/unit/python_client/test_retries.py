@@ -6,8 +6,9 @@ from typing import Any
 import aes_client
 import httpx
 import pytest
-from aes_client import RetryPolicy
+from aes_client import RetryPolicy, ValidationError
 from aes_client.flows import NeverConnected
+from aes_client.models import ErrorDetail
 
 from libs.contracts.errors import ErrorKind
 from tests.support.client_service import AT_ONCE, FakeService, blocking, error
@@ -235,3 +236,13 @@ def test_the_address_and_the_credential_come_from_the_environment(monkeypatch: p
     assert with_key.headers["x-api-key"] == "aes_1"
     assert with_token.headers["authorization"] == "Bearer t"
     assert "x-api-key" not in with_token.headers
+
+
+def detail(message: str, *loc: str) -> ErrorDetail:
+    return ErrorDetail(loc=list(loc), type="x", message=message)
+
+
+def test_a_problem_that_the_message_names_is_not_said_twice() -> None:
+    message = "Invalid body: name: must not be blank (and 1 more)."
+    error = ValidationError(message, details=[detail("must not be blank", "name"), detail("add this field", "model")])
+    assert str(error) == f"{message}\n  model: add this field"

@@ -180,7 +180,6 @@ async def test_a_client_that_reads_slowly_is_served(server: HttpServer, port: in
             while connection.transport.get_write_buffer_size() == before:
                 taken += len(await reader.readexactly(256 * 1024))
         timer = connection.reader_timer.handle
-        assert timer is not None
         timer._run()  # type: ignore[attr-defined]
         timer.cancel()
         assert connection.reader_timer.handle not in (None, timer)

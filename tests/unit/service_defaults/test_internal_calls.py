@@ -50,7 +50,6 @@ class Neighbour:
             await asyncio.Event().wait()
         if self.ends:
             self.ends -= 1
-            assert request.transport is not None
             request.transport.abort()
         return web.Response(status=self.status, body=self.body, content_type="application/json")
 

@@ -48,13 +48,6 @@ def test_outage():
 def test_unmarked():
     pass
 """
-SEEDS = """
-from tests.support.seeds import seeds
-
-@seeds(50, slow=10)
-async def test_seeds(seed, tmp_path):
-    assert seed != 33
-"""
 Run = Callable[..., str]
 
 
@@ -79,28 +72,6 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-@pytest.mark.parametrize(
-    ("arguments", "outcome"),
-    [
-        ((), "2 failed, 1 passed, 1 deselected"),
-        (("--all",), "2 failed, 2 passed"),
-        (("--slow-only",), "1 passed, 3 deselected"),
-        (("test_it.py",), "2 failed, 2 passed"),
-        (("test_it.py::test_slow",), "1 passed"),
-        (("folder", "test_it.py::test_slow"), "2 failed, 2 passed, 1 deselected"),
-        (("--all", "-k", "slow"), "1 passed, 3 deselected"),
-    ],
-)
-def test_slow_tests_run_when_they_are_asked_for(
-    run: Run, tmp_path: Path, arguments: tuple[str, ...], outcome: str
-) -> None:
-    if "folder" in arguments:
-        (tmp_path / "folder").mkdir()
-        (tmp_path / "folder" / "test_there.py").write_text(TESTS)
-    said = run("-n0", *arguments)
-    assert f"= {outcome} in " in said, said
-
-
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_wrong_marks_are_errors(run: Run, tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_wrong.py").write_text(WRONG)
@@ -117,13 +88,3 @@ def test_wrong_marks_are_errors(run: Run, tmp_path: Path, workers: str) -> None:
         "test_wrong.py::test_unmarked: slow, and neither covered_by nor a reason is given",
     ):
         assert wrong in said, said
-
-
-def test_a_seed_that_fails_is_told_and_runs_alone(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "test_seeds.py").write_text(SEEDS)
-    said = run("test_seeds.py")
-    assert "= 1 failed, 2 passed in " in said, said
-    assert "With seed 33; for this one alone: --seed 33" in said
-    assert "= 1 failed, 1 passed, 5 deselected in " in run("-k", "test_seeds"), "the last ones are slow"
-    assert "= 1 failed in " in run("test_seeds.py", "--seed", "33")
-    assert "= 1 passed in " in run("test_seeds.py", "--seed", "7000")

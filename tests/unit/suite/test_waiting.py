@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.support.waiting import elapse, never, until, wait_until
+from tests.support.waiting import elapse, never
 
 
 @pytest.fixture
@@ -19,20 +19,6 @@ async def test_virtual_time_passes_when_no_task_can_run(began: float) -> None:
     await elapse(3600)
     assert events == ["due"]
     assert asyncio.get_running_loop().time() == began + 3600
-
-
-@pytest.mark.virtual_time
-async def test_until_returns_what_it_waited_for() -> None:
-    found: list[int] = []
-    asyncio.get_running_loop().call_later(30, found.append, 7)
-    assert await until(lambda: found) == [7]
-
-
-async def test_until_says_what_did_not_come() -> None:
-    with pytest.raises(AssertionError, match=r"the ferry: not within .* still False"):
-        await until(lambda: False, "the ferry", within=0.02)
-    with pytest.raises(AssertionError, match="the ferry"):
-        wait_until(lambda: False, "the ferry", within=0.02)
 
 
 async def _later() -> str:

@@ -10,7 +10,6 @@ import pytest
 from libs import tracing
 from tests.support.otlp_receiver import OtlpReceiver, SeenSpan
 
-STATUS_ERROR = 2
 CALLER = f"00-{'1' * 32}-{'2' * 16}-01"
 
 

@@ -139,3 +139,30 @@ def in_world(body: str) -> str:
     """A body, in a function that has the names above."""
     within = f"const within = {1000 * WITHIN};"
     return f"await (async () => {{ {within} {_WORLD} try {{ {body} }} finally {{ restore(); }} }})()"
+
+
+_DRAWN = """
+  const { render, h } = await import("preact");
+  const { session } = await import("/api/client.js");
+  const signIn = (...scopes) => session.set({ state: "in", me: { scopes }, problem: "" });
+  sessionStorage.clear();
+  const box = document.createElement("div");
+  document.body.append(box);
+  const draw = (component, properties = {}) => render(h(component, properties), box);
+  const show = (segments, query = "") => draw(m.default, { segments, query: new URLSearchParams(query) });
+  const button = (text) => [...box.querySelectorAll("button")].find((each) => each.textContent === text);
+  const end = (found) => {
+    render(null, box);
+    box.remove();
+    sessionStorage.clear();
+    history.replaceState(null, "", "/");
+    session.set({ state: "out", me: null, problem: "" });
+    return found;
+  };
+"""
+"""A place in which a test draws components, or a page by `show`, of a person that it signs in."""
+
+
+def drawn(body: str) -> str:
+    """A body that has these names, too; `end` gives back what was found, and leaves nothing behind."""
+    return in_world(_DRAWN + body)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.web.conftest import Run, in_world
+from tests.unit.web.conftest import Run, drawn, in_world
 
 
 def test_a_stream_goes_on_after_the_last_position_it_was_told(run: Run) -> None:
@@ -66,12 +66,8 @@ def test_a_knowledge_base_is_followed_from_now_on_after_a_long_absence(run: Run)
     away = """
       const record = { id: "k", status: "completed" };
       serve(({ path }, signal) => (path === "/events/" ? stream(signal) : Response.json(record)));
-      const { session } = await import("/api/client.js");
-      session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
-      const { render, h } = await import("preact");
-      const Shown = () => (m.useKnowledgeBase("k"), null);
-      const box = document.createElement("div");
-      render(h(Shown), box);
+      signIn("events:read");
+      draw(() => (m.useKnowledgeBase("k"), null));
       await until(() => streams.length === 1);
       streams[0].write("id: 9\\n\\n");
       await elapse(1_000);
@@ -82,12 +78,10 @@ def test_a_knowledge_base_is_followed_from_now_on_after_a_long_absence(run: Run)
       const before = records();
       look(false);
       await until(() => streams.length === 2 && records() > before);
-      render(null, box);
-      session.set({ state: "out", me: null, problem: "" });
-      return requests.filter(({ path }) => path === "/events/").map(({ query, lastId }) => [query, lastId]);
+      return end(requests.filter(({ path }) => path === "/events/").map(({ query, lastId }) => [query, lastId]));
     """
     of_now = [{"type": "knowledge_base.*"}, None]
-    assert run("studio/parts/knowledge/base_page.js", in_world(away)) == [of_now, of_now]
+    assert run("studio/parts/knowledge/base_page.js", drawn(away)) == [of_now, of_now]
 
 
 def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> None:
@@ -139,24 +133,18 @@ MISSED = """
     if (path === "/events/" && query.order) return Response.json({ events, has_more: false, next: 1 });
     return stream(signal);
   });
-  const { session } = await import("/api/client.js");
-  session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
-  const { render, h } = await import("preact");
+  signIn("events:read");
   let conversation;
-  const Shown = () => ((conversation = m.useConversation("s")), null);
-  const box = document.createElement("div");
   const shown = () => conversation.turns.map(({ id, content, text, status }) => [id, content, text, status]);
   say("a", 10);
-  render(h(Shown), box);
+  draw(() => ((conversation = m.useConversation("s")), null));
   await until(() => streams.length === 1);
   const told = requests.length;
 """
 ASKED = """
   const counted = requests.slice(told).filter(({ query }) => query.limit !== "1");
   const asked = counted.map(({ path, query }) => [path, query.offset ?? null]);
-  render(null, box);
-  session.set({ state: "out", me: null, problem: "" });
-  return { turns: shown(), asked };
+  return end({ turns: shown(), asked });
 """
 QUESTIONS: list[list[Any]] = [
     ["a", "Question a", "Answer a", "completed"],
@@ -176,7 +164,7 @@ def test_turns_that_were_missed_come_with_their_questions_in_order(run: Run) -> 
       for (const turn of ["d", "b", "c", "d"]) streams[1].write(`data: {"turn_id": "${turn}"}\\n\\n`);
       await until(() => streams.length === 3);
     """
-    found = run("studio/parts/chat/use_conversation.js", in_world(MISSED + short + ASKED))
+    found = run("studio/parts/chat/use_conversation.js", drawn(MISSED + short + ASKED))
     assert found["turns"] == QUESTIONS
     stream, events, messages = ["/events/", None], ["/events/", None], ["/runtime/s/messages/", "2"]
     assert found["asked"] == [stream, messages, events, ["/runtime/s/turns/d/events/", None]]
@@ -191,7 +179,7 @@ def test_after_a_long_absence_a_conversation_is_read_from_where_it_was_left(run:
       look(false);
       await until(() => streams.length === 3);
     """
-    found = run("studio/parts/chat/use_conversation.js", in_world(MISSED + long + ASKED))
+    found = run("studio/parts/chat/use_conversation.js", drawn(MISSED + long + ASKED))
     assert found["turns"] == QUESTIONS
     messages, events = ["/runtime/s/messages/", "2"], ["/events/", None]
     assert found["asked"] == [messages, events, ["/runtime/s/turns/d/events/", None], events]
@@ -206,12 +194,9 @@ def test_what_was_missed_waits_for_the_message_on_its_way(run: Run) -> None:
       const meanwhile = shown().length;
       own.status = "refused";
       await until(() => shown().length === 2 + 1);
-      const turns = shown().map(([id]) => id);
-      render(null, box);
-      session.set({ state: "out", me: null, problem: "" });
-      return { meanwhile, turns };
+      return end({ meanwhile, turns: shown().map(([id]) => id) });
     """
-    found = run("studio/parts/chat/use_conversation.js", in_world(MISSED + sending))
+    found = run("studio/parts/chat/use_conversation.js", drawn(MISSED + sending))
     assert found == {"meanwhile": 2, "turns": ["a", "b", None]}
 
 
@@ -239,20 +224,14 @@ def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it_which_we
         const known = query.session_id === "origin" ? events.toReversed() : [];
         return query.order ? Response.json({ events: known, has_more: false, next: 1 }) : stream(signal);
       });
-      const { session } = await import("/api/client.js");
-      session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
-      const { render, h } = await import("preact");
+      signIn("events:read");
       let conversation;
-      const Shown = () => ((conversation = m.useConversation("s")), null);
-      const box = document.createElement("div");
-      render(h(Shown), box);
+      draw(() => ((conversation = m.useConversation("s")), null));
       await until(() => conversation.turns[0]?.calls.length);
       const [{ calls, sessionId, text }] = conversation.turns;
-      render(null, box);
-      session.set({ state: "out", me: null, problem: "" });
-      return [calls.map(({ name, status, output }) => [name, status, output]), sessionId, text];
+      return end([calls.map(({ name, status, output }) => [name, status, output]), sessionId, text]);
     """
-    found = run("studio/parts/chat/use_conversation.js", in_world(forked))
+    found = run("studio/parts/chat/use_conversation.js", drawn(forked))
     assert found == [[["calculator", "completed", "42"]], "origin", "42"]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.conftest import Run, in_world
+from tests.unit.web.conftest import Run, drawn
 
 NOW = "Date.parse('2026-05-04T08:59:30Z')"
 TAKE = f"""(() => {{
@@ -50,21 +50,16 @@ def test_agents_of_old_sessions_are_read_once_when_they_are_shown(run: Run) -> N
         if (path === "/sessions/gone/") return Response.json({ error: {} }, { status: 404 });
         return Response.json(named(path.split("/")[2]));
       });
-      const { session } = await import("/api/client.js");
-      session.set({ state: "in", me: { scopes: ["sessions:read"] }, problem: "" });
-      const { render, h } = await import("preact");
+      signIn("sessions:read");
       let shown;
       const Shown = ({ ids }) => ((shown = m.useNames(ids)), null);
-      const box = document.createElement("div");
-      render(h(Shown, { ids: ["new", "old"] }), box);
+      draw(Shown, { ids: ["new", "old"] });
       await until(() => shown.has("old"));
-      render(h(Shown, { ids: ["old", "gone"] }), box);
+      draw(Shown, { ids: ["old", "gone"] });
       await until(() => shown.has("gone"));
-      render(null, box);
-      session.set({ state: "out", me: null, problem: "" });
-      return [[...shown], requests.map(({ path }) => path)];
+      return end([[...shown], requests.map(({ path }) => path)]);
     """
-    found, asked = run("studio/parts/overview/activity.js", in_world(names))
+    found, asked = run("studio/parts/overview/activity.js", drawn(names))
     assert found == [["new", "Agent new"], ["old", "Agent old"], ["gone", "Session"]]
     assert asked == ["/sessions/", "/sessions/old/", "/sessions/gone/"]
 
@@ -82,28 +77,23 @@ def test_names_of_many_sessions_are_read_together_with_pauses_and_forgotten(run:
       const pauses = [];
       const pause = window.setTimeout;
       window.setTimeout = (act, length, ...rest) => (length && pauses.push(length), pause(act, length, ...rest));
-      const { session } = await import("/api/client.js");
-      session.set({ state: "in", me: { scopes: ["sessions:read"] }, problem: "" });
-      const { render, h } = await import("preact");
+      signIn("sessions:read");
       let shown;
       const Shown = ({ ids }) => ((shown = m.useNames(ids)), null);
-      const box = document.createElement("div");
-      render(h(Shown, { ids: ids(0, 16) }), box);
+      draw(Shown, { ids: ids(0, 16) });
       await until(() => shown.size === 100);
       newest = 200;
-      render(h(Shown, { ids: ids(200, 16) }), box);
+      draw(Shown, { ids: ids(200, 16) });
       await until(() => shown.has("s215"));
       const afterMany = shown.size;
-      render(h(Shown, { ids: ["s1", "s2", "s3", "s4"] }), box);
+      draw(Shown, { ids: ["s1", "s2", "s3", "s4"] });
       await until(() => ["s1", "s2", "s3", "s4"].every((each) => shown.has(each)));
       const between = pauses.filter((length) => length === 750).length;
-      render(h(Shown, { ids: ["s200", "s1"] }), box);
+      draw(Shown, { ids: ["s200", "s1"] });
       await until(() => shown.size === 101);
-      render(null, box);
-      session.set({ state: "out", me: null, problem: "" });
-      return { afterMany, between, asked: requests.map(({ path }) => path) };
+      return end({ afterMany, between, asked: requests.map(({ path }) => path) });
     """
-    found = run("studio/parts/overview/activity.js", in_world(many))
+    found = run("studio/parts/overview/activity.js", drawn(many))
     singles = [f"/sessions/s{n}/" for n in (1, 2, 3, 4)]
     assert found["asked"] == ["/sessions/", "/sessions/", "/sessions/", *singles]
     assert found["afterMany"] == 100
@@ -116,10 +106,7 @@ def test_the_first_of_more_approvals_has_the_focus(run: Run) -> None:
       const made = { tool_call, session_id: "s", turn_id: "t", created_at: "2026-01-01T00:00:00Z", expires_at: null };
       const actions = Array.from({ length: 9 }, (_, at) => ({ action_id: `a${at}`, ...made }));
       serve(({ query }) => Response.json({ actions: actions.slice(0, Number(query.limit)), total: actions.length }));
-      const { render, h } = await import("preact");
-      const box = document.createElement("div");
-      document.body.append(box);
-      render(h(m.Approvals, { changes: 0 }), box);
+      draw(m.Approvals, { changes: 0 });
       const cards = () => [...box.querySelector(".approval-cards").children];
       await until(() => cards().length === 6);
       const button = box.querySelector(".approvals-more button");
@@ -127,12 +114,9 @@ def test_the_first_of_more_approvals_has_the_focus(run: Run) -> None:
       button.click();
       await until(() => cards().length === 9);
       await until(() => document.activeElement !== document.body && document.activeElement !== button);
-      const focused = cards().indexOf(document.activeElement);
-      render(null, box);
-      box.remove();
-      return focused;
+      return end(cards().indexOf(document.activeElement));
     """
-    assert run("studio/parts/overview/approvals.js", in_world(more)) == 6
+    assert run("studio/parts/overview/approvals.js", drawn(more)) == 6
 
 
 ANEW = """
@@ -143,18 +127,16 @@ ANEW = """
       pages.push((events, more) => resolve(Response.json({ events, has_more: more, next: 1 })));
     });
   });
-  const { render, h } = await import("preact");
   const common = { session_id: "s", time: new Date().toISOString(), type: "turn.started", data: {} };
   const event = (n) => ({ position: n, turn_id: `t${n}`, ...common });
   let shown;
-  const box = document.createElement("div");
   const seen = [];
   const Shown = () => {
     shown = given ? m.useEvents({}) : m.useActivity();
     seen.push([shown.state, given ? shown.events.length : shown.activity.turns.size]);
     return null;
   };
-  render(h(Shown), box);
+  draw(Shown);
   await until(() => pages.length === 1);
   pages[0]([event(3), event(2), event(1)], true);
   await until(() => pages.length === 2);
@@ -172,13 +154,12 @@ ANEW = """
   await elapse(2_000);
   pages[3]([event(5), event(4)], false);
   await until(() => shown.state === "live" && seen.some(([, count]) => count === 2));
-  render(null, box);
-  return [part, [...new Set(seen.map((each) => each.join(" ")))]];
+  return end([part, [...new Set(seen.map((each) => each.join(" ")))]]);
 """
 
 
 @pytest.mark.parametrize("module", ["studio/parts/timeline/event_list.js", "studio/parts/overview/activity.js"])
 def test_what_is_shown_stays_while_it_is_read_anew(run: Run, module: str) -> None:
-    part, seen = run(module, in_world(ANEW), "timeline" in module)
+    part, seen = run(module, drawn(ANEW), "timeline" in module)
     assert part == "loading"
     assert [each for each in seen if each != "live 3"] == ["live 2"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.web.conftest import Run, in_world
+from tests.unit.web.conftest import Run, drawn
 
 
 def test_all_pages_are_put_together(run: Run) -> None:
@@ -94,18 +94,13 @@ def test_tools_of_many_toolsets_are_read_page_by_page_and_those_of_chosen_ones_a
         const tools = page.map((name) => ({ name, description: "", parameters: {} }));
         return Response.json({ tools, total: given.length, has_more: from + tools.length < given.length });
       });
-      const { render, h } = await import("preact");
-      const box = document.body.appendChild(document.createElement("div"));
-      render(h(m.ToolPicker, { text: "tools: [set1.tool7]", onText: () => {} }), box);
+      draw(m.ToolPicker, { text: "tools: [set1.tool7]", onText: () => {} });
       box.querySelector("details").open = true;
       await until(() => box.querySelectorAll("details.tool-group").length === 3);
       const groups = [...box.querySelectorAll("details.tool-group")];
       const figures = (each) => [each.querySelector("summary").textContent, each.querySelectorAll("input").length];
-      const shown = groups.map(figures);
-      render(null, box);
-      box.remove();
-      return [shown, requests.map(({ query }) => query.offset)];
+      return end([groups.map(figures), requests.map(({ query }) => query.offset)]);
     """
-    shown, pages = run("studio/parts/agents/tool_picker.js", in_world(picked), names)
+    shown, pages = run("studio/parts/agents/tool_picker.js", drawn(picked), names)
     assert shown == [["set0 100 tools", 0], ["set1 1 of 100 selected", 101], ["set2 100 tools", 0]]
     assert pages == ["0", "200"]

@@ -4,26 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.conftest import Run, in_world
-
-DRAWN = """
-  const { render, h } = await import("preact");
-  const { session } = await import("/api/client.js");
-  const signIn = (...scopes) => session.set({ state: "in", me: { scopes }, problem: "" });
-  sessionStorage.clear();
-  const box = document.createElement("div");
-  document.body.append(box);
-  const show = (segments, query = "") => render(h(m.default, { segments, query: new URLSearchParams(query) }), box);
-  const end = (found) => {
-    render(null, box);
-    box.remove();
-    sessionStorage.clear();
-    history.replaceState(null, "", "/");
-    session.set({ state: "out", me: null, problem: "" });
-    return found;
-  };
-  const button = (text) => [...box.querySelectorAll("button")].find((each) => each.textContent === text);
-"""
+from tests.unit.web.conftest import Run, drawn
 
 
 def test_sessions_beyond_the_200th_are_reached(run: Run) -> None:
@@ -45,7 +26,7 @@ def test_sessions_beyond_the_200th_are_reached(run: Run) -> None:
       }
       return end({ shown: shown(), more: Boolean(button("Show more")) });
     """
-    assert run("studio/pages/chat.js", in_world(DRAWN + many)) == {"shown": 244, "more": False}
+    assert run("studio/pages/chat.js", drawn(many)) == {"shown": 244, "more": False}
 
 
 def test_a_conversation_is_deleted_once_somebody_has_said_so(run: Run) -> None:
@@ -68,7 +49,7 @@ def test_a_conversation_is_deleted_once_somebody_has_said_so(run: Run) -> None:
       await until(() => location.pathname === "/studio/chat/" && !box.querySelector(".sessions li"));
       return end({ before, deletions: deletions() });
     """
-    found = run("studio/pages/chat.js", in_world(DRAWN + deleting))
+    found = run("studio/pages/chat.js", drawn(deleting))
     assert found == {"before": [], "deletions": ["/sessions/s/"]}
 
 
@@ -121,7 +102,7 @@ def test_a_change_of_somebody_else_is_not_replaced_unasked(run: Run, name: str) 
       await save(() => saved() === 2);
       return end({ before, refused: refused() });
     """
-    assert run(f"studio/pages/{name}.js", in_world(DRAWN + saving), given) == {"before": 0, "refused": False}
+    assert run(f"studio/pages/{name}.js", drawn(saving), given) == {"before": 0, "refused": False}
 
 
 def test_a_reading_key_reads_a_conversation(run: Run) -> None:
@@ -140,7 +121,7 @@ def test_a_reading_key_reads_a_conversation(run: Run) -> None:
       const writes = box.querySelectorAll("textarea").length;
       return end({ isThere, writes, again: Boolean(button("Try again from here")) });
     """
-    assert run("studio/pages/chat.js", in_world(DRAWN + reading)) == {"isThere": True, "writes": 0, "again": False}
+    assert run("studio/pages/chat.js", drawn(reading)) == {"isThere": True, "writes": 0, "again": False}
 
 
 def test_the_first_message_keeps_the_focus_and_what_is_written_meanwhile(run: Run) -> None:
@@ -175,7 +156,7 @@ def test_the_first_message_keeps_the_focus_and_what_is_written_meanwhile(run: Ru
       await elapse(100);
       return end({ isFocused: document.activeElement === field(), written: field().value });
     """
-    assert run("studio/pages/chat.js", in_world(DRAWN + first)) == {"isFocused": True, "written": "and then"}
+    assert run("studio/pages/chat.js", drawn(first)) == {"isFocused": True, "written": "and then"}
 
 
 def test_what_is_written_goes_along_to_another_agent(run: Run) -> None:
@@ -202,7 +183,7 @@ def test_what_is_written_goes_along_to_another_agent(run: Run) -> None:
       await until(() => box.querySelector("textarea")?.value === "");
       return end(moved);
     """
-    assert run("studio/pages/chat.js", in_world(DRAWN + chosen)) == "half written"
+    assert run("studio/pages/chat.js", drawn(chosen)) == "half written"
 
 
 def test_a_session_that_is_not_there_offers_nothing(run: Run) -> None:
@@ -219,7 +200,7 @@ def test_a_session_that_is_not_there_offers_nothing(run: Run) -> None:
       const links = [...box.querySelectorAll("a")].map((each) => each.textContent);
       return end({ links, fields: box.querySelectorAll("textarea").length });
     """
-    found = run("studio/pages/chat.js", in_world(DRAWN + unknown))
+    found = run("studio/pages/chat.js", drawn(unknown))
     assert found == {"links": ["New chat", "Start a new chat"], "fields": 0}
 
 
@@ -239,7 +220,7 @@ def test_a_citation_is_marked_in_its_file(run: Run) -> None:
       await until(() => box.querySelector("mark"));
       return end(box.querySelector("mark").textContent);
     """
-    assert run("studio/pages/files.js", in_world(DRAWN + cited)) == "The harbour master\nis Ingrid."
+    assert run("studio/pages/files.js", drawn(cited)) == "The harbour master\nis Ingrid."
 
 
 def test_a_webhook_that_delivers_nothing_is_not_called_enabled(run: Run) -> None:
@@ -257,20 +238,20 @@ def test_a_webhook_that_delivers_nothing_is_not_called_enabled(run: Run) -> None
       await until(() => states().length);
       return end(states());
     """
-    assert run("studio/pages/webhooks.js", in_world(DRAWN + failing)) == ["enabled", "failing"]
+    assert run("studio/pages/webhooks.js", drawn(failing)) == ["enabled", "failing"]
 
 
 def test_labels_of_an_axis_have_room(run: Run) -> None:
     drawn = """
       const series = [{ label: "in", values: [12_345_678, 23_456_789], colour: "gateway" }];
-      render(h(m.Chart, { title: "Tokens", summary: "", times: [1, 86_401], series, dates: true }), box);
+      draw(m.Chart, { title: "Tokens", summary: "", times: [1, 86_401], series, dates: true });
       await until(() => box.querySelectorAll(".u-axis").length === 2);
       const text = document.createElement("canvas").getContext("2d");
       text.font = "11px system-ui, sans-serif";
       const [, axis] = box.querySelectorAll(".u-axis");
       return end({ room: axis.getBoundingClientRect().width, needed: text.measureText("20,000,000").width });
     """
-    found = run("studio/parts/charts/chart.js", in_world(DRAWN + drawn))
+    found = run("studio/parts/charts/chart.js", drawn(drawn))
     assert found["room"] >= found["needed"] + 8
 
 
@@ -300,4 +281,59 @@ def test_a_change_made_elsewhere_is_not_overwritten_silently(run: Run) -> None:
       await until(() => saved() === 1 && !button("Save anyway"));
       return end({ before, version: stored.version_number });
     """
-    assert run("studio/pages/agents.js", in_world(DRAWN + conflict)) == {"before": 0, "version": "1.0.2"}
+    assert run("studio/pages/agents.js", drawn(conflict)) == {"before": 0, "version": "1.0.2"}
+
+
+CHAT = """
+  signIn("agents:read", "sessions:read", "sessions:write", "runtime:execute");
+  history.replaceState(null, "", "/studio/chat/s/");
+  const message = (role, turn, content) => (
+    { id: role + turn, role, turn_id: turn, content, timestamp: `2026-0${turn}` });
+  const messages = [
+    message("user", "1", "Hello"), message("assistant", "1", "Hi."), message("user", "2", "lost"),
+    message("user", "3", "When?"), message("assistant", "3", "At nine."),
+  ];
+  const agent = { id: "a", name: "Harbour", version_number: "1.0.5", config_hash: given };
+  const posted = [];
+  serve(async ({ method, path }, signal) => {
+    if (path.endsWith("/messages/")) return Response.json({ messages, total: messages.length });
+    if (path.endsWith("/artifacts/")) return Response.json({ artifacts: [] });
+    if (path === "/agent/") return Response.json([agent]);
+    if (path === "/agent/a/") return Response.json(agent);
+    if (path === "/sessions/s/") return Response.json({ session_id: "s", agent_id: "a", config_hash: "old" });
+    if (method === "POST") return Response.json({ session_id: "n" });
+    return Response.json({ sessions: [], total: 0 });
+  });
+  const served = window.fetch;
+  window.fetch = (address, options) => {
+    const path = new URL(address, location.href).pathname.replace("/api/v1", "");
+    if (options.method === "POST") posted.push([path, JSON.parse(options.body)]);
+    return served(address, options);
+  };
+  show(["s"]);
+  const buttons = () => [...box.querySelectorAll("button")].filter((each) => !each.disabled);
+  const last = (text) => buttons().findLast((each) => each.textContent === text);
+  await until(() => last("Try again from here") && box.textContent.includes("At nine."));
+  await until(() => requests.some(({ path }) => path === "/sessions/s/"));
+  await elapse(200);
+  last("Try again from here").click();
+"""
+END = """
+  await until(() => location.pathname === "/studio/chat/n/");
+  return end(posted[0]);
+"""
+FORKED: list[Any] = ["/sessions/s/fork/", {"before_turn_id": "3"}]
+NEWEST = {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}
+
+
+@pytest.mark.parametrize(
+    ("config_hash", "choice", "sent"),
+    [
+        ("old", "", FORKED),
+        ("new", "This conversation's version", FORKED),
+        ("new", "Newest version", ["/sessions/", {"agent_id": "a", "messages": list(NEWEST)}]),
+    ],
+)
+def test_an_agent_that_has_changed_is_asked_for(run: Run, config_hash: str, choice: str, sent: list[Any]) -> None:
+    choose = f'await until(() => last("{choice}")); last("{choice}").click();' if choice else ""
+    assert run("studio/pages/chat.js", drawn(CHAT + choose + END), config_hash) == sent

@@ -1,17 +1,6 @@
 """Parts that a person sees, each by itself: files by drop and paste, a table of an artifact, who is signed in."""
 
-from tests.unit.web.conftest import Run, in_world
-
-DRAWN = """
-  const { render, h } = await import("preact");
-  const box = document.createElement("div");
-  document.body.append(box);
-  const end = (found) => {
-    render(null, box);
-    box.remove();
-    return found;
-  };
-"""
+from tests.unit.web.conftest import Run, drawn
 
 
 def test_files_are_dropped(run: Run) -> None:
@@ -21,7 +10,7 @@ def test_files_are_dropped(run: Run) -> None:
         const [over, drop] = m.useDrop((files) => added.push(...files.map(({ name }) => name)));
         return h("section", { class: over ? "over" : "", ...drop });
       };
-      render(h(Zone), box);
+      draw(Zone);
       const fire = (type, dataTransfer) => {
         const event = new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer });
         box.firstChild.dispatchEvent(event);
@@ -37,7 +26,7 @@ def test_files_are_dropped(run: Run) -> None:
       await until(() => box.firstChild.className === "");
       return end({ isTaken, isTextTaken: fire("drop", text), added });
     """
-    assert run("studio/parts/hooks.js", in_world(DRAWN + dropped)) == {
+    assert run("studio/parts/hooks.js", drawn(dropped)) == {
         "isTaken": True,
         "isTextTaken": False,
         "added": ["notes.md"],
@@ -53,7 +42,7 @@ def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
       const add = (chosen) => added.push(...chosen.map(({ name }) => name));
       const attached = { all: files, add, clear: () => sent.push("clear") };
       const onSend = (text, ready) => sent.push([text, ready.map(({ name }) => name)]);
-      render(h(m.Composer, { text: "", onText: () => {}, files: attached, onSend }), box);
+      draw(m.Composer, { text: "", onText: () => {}, files: attached, onSend });
       const clipboardData = new DataTransfer();
       clipboardData.items.add(new File(["x"], "shot.png", { type: "image/png" }));
       const field = box.querySelector("textarea");
@@ -62,7 +51,7 @@ def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
       field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
       return end({ added, sent });
     """
-    assert run("chat/composer.js", in_world(DRAWN + pasted)) == {
+    assert run("chat/composer.js", drawn(pasted)) == {
         "added": ["shot.png"],
         "sent": ["clear", ["", ["seen.png"]]],
     }
@@ -77,18 +66,18 @@ def test_an_artifact_shows_its_picture_or_its_table(run: Run) -> None:
       });
       const card = (name, content_type) => {
         const artifact = { artifact_id: name, name, content_type, size: 1 };
-        render(h(m.ArtifactCard, { key: name, sessionId: "s", artifact }), box);
+        draw(m.ArtifactCard, { key: name, sessionId: "s", artifact });
       };
       card("p.png", "image/png");
       await until(() => box.querySelector("img")?.src.startsWith("blob:"));
       const picture = box.querySelector("img").alt;
       card("t.csv", "text/csv");
-      [...box.querySelectorAll("button")].find(({ textContent }) => textContent === "Show table").click();
+      button("Show table").click();
       await until(() => box.querySelector("table"));
       const cells = [...box.querySelectorAll("td")].map(({ textContent }) => textContent);
       return end({ picture, cells, asked: requests.map(({ path }) => path) });
     """
-    found = run("studio/parts/chat/details.js", in_world(DRAWN + shown))
+    found = run("studio/parts/chat/details.js", drawn(shown))
     assert (found["picture"], found["cells"]) == ("p.png", ["1"])
     artifact = "/sessions/s/artifacts/"
     assert found["asked"] == [f"{artifact}p.png/download/", f"{artifact}t.csv/preview/"]
@@ -110,9 +99,8 @@ APPROVALS = """
     }
     return Response.json({ actions: open, total: open.length, has_more: false });
   });
-  const { session } = await import("/api/client.js");
-  session.set({ state: "in", me: { scopes: ["runtime:approve"] }, problem: "" });
-  render(h(m.Approvals, { changes: "" }), box);
+  signIn("runtime:approve");
+  draw(m.Approvals, { changes: "" });
   const cards = () => [...box.querySelectorAll(".tool-card")];
   const texts = () => cards().map((card) => card.querySelector(".decided, .tool-actions").textContent);
   const ready = () => box.querySelector("button.primary:not([aria-disabled=true])");
@@ -143,7 +131,7 @@ def test_a_second_click_at_the_same_place_approves_no_other_call(run: Run) -> No
       await until(() => approved.length === 2);
       return end({ kept, meanwhile, approved });
     """
-    found = run("studio/parts/overview/approvals.js", in_world(DRAWN + APPROVALS + impatient))
+    found = run("studio/parts/overview/approvals.js", drawn(APPROVALS + impatient))
     assert found == {
         "kept": ["Approved", "ApproveDeny", "ApproveDeny"],
         "meanwhile": ["1"],
@@ -154,7 +142,7 @@ def test_a_second_click_at_the_same_place_approves_no_other_call(run: Run) -> No
 def test_an_account_shows_a_limit_of_one_request(run: Run) -> None:
     shown = """
       const me = { user_name: "Ada", company_name: "Acme", scopes: [], rate_limit: 1 };
-      render(h(m.Account, { me }), box);
+      draw(m.Account, { me });
       return end(box.textContent);
     """
-    assert "Limit1 request per minuteKey" in run("studio/parts/frame.js", in_world(DRAWN + shown))
+    assert "Limit1 request per minuteKey" in run("studio/parts/frame.js", drawn(shown))

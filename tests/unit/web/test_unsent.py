@@ -4,13 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.conftest import Run, in_world
+from tests.unit.web.conftest import Run, drawn
 
 CHAT = """
-  const { session } = await import("/api/client.js");
-  const { render, h } = await import("preact");
-  sessionStorage.clear();
-  session.set({ state: "in", me: { scopes: [] }, problem: "" });
+  signIn();
   const keys = [];
   let answer = () => new Response(null, { status: 204 });
   serve(({ method, path }, signal) => {
@@ -26,29 +23,20 @@ CHAT = """
   const refused = () => Response.json({ error: { type: "authentication_error", message: "revoked" } }, { status: 401 });
   const accepted = (path, signal) => stream(signal, { location: "/api/v1/runtime/s/turns/t/events/" });
   let conversation;
-  let box;
   const beginning = {};
   const open = async (id) => {
-    box = document.createElement("div");
-    const Shown = () => ((conversation = m.useConversation(id, beginning)), null);
-    render(h(Shown), box);
+    draw(() => ((conversation = m.useConversation(id, beginning)), null));
     await until(() => conversation.state === "ready");
   };
   const leave = () => render(null, box);
   const shown = () => conversation.turns.map(({ content, status }) => [content, status]);
   const stored = (id) => JSON.parse(sessionStorage.getItem(`aes.studio.unsent.${id}`)) ?? [];
   const kept = (id = "s") => stored(id).map(({ content }) => content);
-  const end = (found) => {
-    leave();
-    sessionStorage.clear();
-    session.set({ state: "out", me: null, problem: "" });
-    return found;
-  };
 """
 
 
 def talk(run: Run, body: str, given: Any = None) -> Any:
-    return run("studio/parts/chat/use_conversation.js", in_world(CHAT + body), given)
+    return run("studio/parts/chat/use_conversation.js", drawn(CHAT + body), given)
 
 
 @pytest.mark.parametrize("status", [202, 401])
@@ -161,10 +149,7 @@ def test_who_signs_out_leaves_no_message_behind(run: Run) -> None:
 
 
 PAGE = """
-  const { session } = await import("/api/client.js");
-  const { render, h } = await import("preact");
-  sessionStorage.clear();
-  session.set({ state: "in", me: { scopes: ["agents:read", "runtime:execute"] }, problem: "" });
+  signIn("agents:read", "runtime:execute");
   const said = { turn_id: "t", content: "Said", timestamp: "2026-01-01T00:00:01Z" };
   const messages = ["user", "assistant"].map((role) => ({ id: role, role, ...said }));
   const agents = ["a", "b"].map((id) => ({ id, name: id }));
@@ -180,24 +165,13 @@ PAGE = """
     await making;
     return Response.json({ error: { type: "conflict_error", message: "not now" } }, { status: 409 });
   });
-  const box = document.createElement("div");
-  document.body.append(box);
-  const open = (segments) => render(h(m.default, { segments, query: new URLSearchParams() }), box);
-  const button = (name) => [...box.querySelectorAll("button")].find(({ textContent }) => textContent === name);
   const posts = () => requests.filter(({ method }) => method === "POST").map(({ path }) => path);
-  const end = (found) => {
-    render(null, box);
-    box.remove();
-    sessionStorage.clear();
-    session.set({ state: "out", me: null, problem: "" });
-    return found;
-  };
 """
 
 
 def test_a_double_click_makes_one_fork(run: Run) -> None:
     twice = """
-      open(["s"]);
+      show(["s"]);
       await until(() => button("Try again from here"));
       button("Try again from here").click();
       button("Try again from here").click();
@@ -206,12 +180,12 @@ def test_a_double_click_makes_one_fork(run: Run) -> None:
       await until(() => !button("Try again from here").disabled);
       return end([posts(), box.querySelector(".talk > .problem").textContent]);
     """
-    assert run("studio/pages/chat.js", in_world(PAGE + twice)) == [["/sessions/s/fork/"], "Not now"]
+    assert run("studio/pages/chat.js", drawn(PAGE + twice)) == [["/sessions/s/fork/"], "Not now"]
 
 
 def test_the_first_message_and_its_agent_are_there_after_a_reload(run: Run) -> None:
     reload = """
-      open([]);
+      show([]);
       await until(() => box.querySelectorAll("option").length === 2);
       const choice = () => box.querySelector("select");
       choice().value = "b";
@@ -223,7 +197,7 @@ def test_the_first_message_and_its_agent_are_there_after_a_reload(run: Run) -> N
       box.querySelector("form").requestSubmit();
       await until(() => posts().length === 1);
       render(null, box);
-      open([]);
+      show([]);
       await until(() => button("Send again") && choice().value === "b");
       made();
       button("Send again").click();
@@ -232,4 +206,4 @@ def test_the_first_message_and_its_agent_are_there_after_a_reload(run: Run) -> N
       await until(() => !box.querySelector(".turn"));
       return end([posts(), Object.keys(sessionStorage).filter((name) => name.includes("unsent"))]);
     """
-    assert run("studio/pages/chat.js", in_world(PAGE + reload)) == [["/sessions/", "/sessions/"], []]
+    assert run("studio/pages/chat.js", drawn(PAGE + reload)) == [["/sessions/", "/sessions/"], []]

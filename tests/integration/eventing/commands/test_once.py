@@ -1,12 +1,13 @@
-"""Commands take effect once and end once, on the real database."""
+"""Commands are carried out once, with what is prepared outside of their transaction."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 
-from libs.contracts.errors import ErrorKind
+from libs.contracts.errors import Conflict, ErrorKind
 from libs.contracts.messages import CommandContext
 from libs.eventing import CommandRouter, Transaction
 from libs.eventing import _inbox as inbox
@@ -162,3 +163,59 @@ async def test_a_redelivery_is_no_error_for_the_database(owner: EventOwner) -> N
             await inbox.enter(connection, "c", "message", "company-1")
         # A statement that failed would have ended the transaction, and PostgreSQL logged it.
         await connection.execute("SELECT 1")
+
+
+@pytest.mark.rule(16)
+async def test_preparation_happens_outside_of_any_transaction(owner: EventOwner) -> None:
+    router = router_of(owner)
+    states: list[list[tuple[str]]] = []
+
+    async def prepare(command: TakeNote, context: CommandContext) -> str:
+        rows = await owner.rows(
+            "SELECT state FROM pg_stat_activity WHERE datname = current_database()"
+            " AND state LIKE 'idle in transaction%%'"
+        )
+        states.append(list(rows))
+        return command.text.upper()
+
+    async def handle(transaction: Transaction, command: TakeNote, context: CommandContext, text: str) -> None:
+        assert transaction.connection.info.transaction_status is TransactionStatus.INTRANS
+        await sample_owner.take_note(transaction, TakeNote(note_id=command.note_id, text=text), context)
+
+    router.handle_prepared(TakeNote, prepare, handle)
+    record = command_record(COMMAND)
+    await router.deliver(record)
+    await router.deliver(record)
+    assert states == [[]]
+    assert await notes(owner) == [("note", "BUY ROPE")]
+
+
+async def test_preparation_past_its_deadline_is_a_rejection(owner: EventOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("libs.eventing._commands._PREPARE_SECONDS", 0.05)
+    router = router_of(owner)
+
+    async def prepare(command: TakeNote, context: CommandContext) -> None:
+        await asyncio.Event().wait()
+
+    async def handle(transaction: Transaction, command: TakeNote, context: CommandContext, _: None) -> None:
+        raise AssertionError("not prepared")
+
+    router.handle_prepared(TakeNote, prepare, handle)
+    await router.deliver(command_record(COMMAND))
+    info = (await rejection(owner)).error
+    assert info.type is ErrorKind.UNAVAILABLE
+    assert info.retry_after == 2
+
+
+async def test_a_refusal_in_preparation_is_a_rejection(owner: EventOwner) -> None:
+    router = router_of(owner)
+
+    async def prepare(command: TakeNote, context: CommandContext) -> None:
+        raise Conflict("no")
+
+    async def handle(transaction: Transaction, command: TakeNote, context: CommandContext, _: None) -> None:
+        raise AssertionError("not prepared")
+
+    router.handle_prepared(TakeNote, prepare, handle)
+    await router.deliver(command_record(COMMAND))
+    assert (await rejection(owner)).error.type is ErrorKind.CONFLICT

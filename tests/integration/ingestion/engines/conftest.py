@@ -22,14 +22,6 @@ from tests.servers.weaviate import WeaviateServer
 from tests.support import containers
 
 
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="engines", timeout=30.0)
-    await database.open()
-    yield database
-    await database.close()
-
-
 @pytest.fixture(scope="session")
 def weaviate_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
     """Weaviate's address and the port of its gRPC API."""

@@ -46,7 +46,6 @@ class Killable:
         self._running = await until(started, within=inf, pause=0.5)
 
     async def kill(self) -> None:
-        assert self._running is not None
         self._running.process.kill()
         await asyncio.to_thread(self._running.process.wait)
 

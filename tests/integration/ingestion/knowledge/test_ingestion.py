@@ -1,7 +1,5 @@
 """Ingestions from the command to the index, while workers are killed, added and disturbed."""
 
-import asyncio
-
 import pytest
 
 from tests.integration.ingestion.conftest import Ingestion
@@ -23,47 +21,6 @@ async def test_files_become_searchable_and_the_record_says_so(bases: KnowledgeBa
     assert list(after["datasource_errors"]) == [files[-1]]
     assert after["datasource_errors"][files[-1]]["phase"] == "parsing"
     assert len(await bases.chunk_ids(knowledge_base_id)) == after["processing_metadata"]["processed_chunks"] > 6
-
-
-async def both_hold_items(ingestion: Ingestion) -> bool:
-    """Whether two workers have claimed items that they have not committed yet."""
-    [row] = await ingestion.rows(
-        "SELECT count(DISTINCT holder) AS holders FROM ingestion_items WHERE state = 'running'"
-    )
-    return bool(row["holders"] == 2)
-
-
-@pytest.mark.crash("artifacts and ingestion")
-@pytest.mark.slow
-async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
-    ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
-) -> None:
-    files = await bases.upload(documents(60))
-    shut_gate(ingestion.database_url, most=5)
-    settings = {"AES_INGESTION_STREAMS_BATCH": "1", "AES_INGESTION_STREAMS_BATCHES": "1"}
-    leaving = workers.start(**settings)
-    knowledge_base_id = await bases.create(files)
-
-    async def works(worker: int) -> bool:
-        return workers.items_done()[worker] > 3
-
-    await until(lambda: works(0), "the first worker works", pause=0.1)
-    workers.start(**settings)
-    await until(lambda: workers.joined(2), "the added worker has a part of the work", pause=0.1)
-    # Of what was sent before, the first worker may have read everything ahead.
-    later = await bases.create(files)
-    await until(lambda: both_hold_items(ingestion), "the added worker works as well")
-    leaving.terminate()
-    open_gate(ingestion.database_url)
-    ended = [await bases.ended(each) for each in (knowledge_base_id, later)]
-
-    assert [(each["status"], each["datasource_count"]) for each in ended] == [("completed", len(files))] * 2
-    assert await asyncio.to_thread(leaving.wait, 60) == 0
-    undisturbed = await bases.create(files)
-    await bases.ended(undisturbed)
-    chunks = await bases.chunk_ids(undisturbed)
-    assert await bases.chunk_ids(knowledge_base_id) == await bases.chunk_ids(later) == chunks
-    assert len(chunks) == len(set(chunks)) >= len(files)
 
 
 @pytest.mark.crash("artifacts and ingestion")

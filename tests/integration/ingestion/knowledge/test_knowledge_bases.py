@@ -81,7 +81,6 @@ async def test_planning_goes_on_where_a_killed_worker_left_it(
     files = sorted(await bases.upload(documents(5)))
     knowledge_base_id = await bases.create(files)
     killed = await claimed(ingestion, worker)
-    assert killed is not None
     await bases.engine.create_index(killed.run.index_id, killed.settings.dimensions)
     more = await worker.runs.plan(killed, 2)
     first_step = await planned(ingestion)
@@ -109,7 +108,6 @@ async def test_progress_is_told_once_a_second_at_most(
 ) -> None:
     await bases.create(await bases.upload(documents(1)))
     run = await claimed(ingestion, worker)
-    assert run is not None
 
     told = [await worker.runs.publish_progress(run.run) for _ in range(2)]
     await ingestion.rows("UPDATE ingestion_runs SET told_at = told_at - interval '1 second'")

@@ -85,8 +85,6 @@ async def test_chunks_come_with_what_their_index_takes(pool: ParsingPool, note: 
     vectors, terms = StaticEmbedder(64).embed_here([chunk.text for chunk in chunks]), Analysis()
     for again in (chunks, await pool.chunk(parsed, index, "id/hash")):
         for chunk, vector in zip(again, vectors, strict=True):
-            assert chunk.vector is not None
-            assert chunk.terms is not None
             assert chunk.vector.tolist() == vector.tolist()
             expected = terms.counts(chunk.text)
             assert chunk.terms.numbers.tolist() == expected.numbers.tolist()
@@ -224,7 +222,6 @@ async def test_processes_end_with_a_service_that_was_killed() -> None:
     service = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _SERVICE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": "."}
     )
-    assert service.stdout is not None
     assert await service.stdout.readline() == b"ready\n"
     idle_and_busy = psutil.Process(service.pid).children()
     at_rest = [child.cpu_times().user for child in idle_and_busy]

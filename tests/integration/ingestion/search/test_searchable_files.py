@@ -1,25 +1,12 @@
 """Searchable files, read from a real database."""
 
-import asyncio
-from collections.abc import AsyncIterator
-
 import pytest
 
 from libs.contracts.resources.knowledge_bases import SearchFilters
-from libs.persistence import Database, migrate
+from libs.persistence import Database
 from services.ingestion.adapters.postgres.files import PostgresSearchableFiles
-from services.ingestion.bootstrap import MIGRATIONS
 
 COMPANY, INDEX = "company", "index"
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
-    database = Database(database_url, name="search", timeout=30.0)
-    await database.open()
-    yield database
-    await database.close()
 
 
 async def add_file(

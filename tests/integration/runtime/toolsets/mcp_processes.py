@@ -48,7 +48,6 @@ class McpServerProcess:
         await until(lambda: len(self.calls) >= count, f"{count} calls have reached a tool")
 
     def _answers(self) -> bool:
-        assert self._process is not None
         assert self._process.is_alive(), "the server ended by itself"
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0

@@ -28,7 +28,6 @@ def passages() -> list[str]:
 
 async def test_vectors_are_those_of_the_package() -> None:
     origin = importlib.util.find_spec("wordllama")
-    assert origin is not None
     assert origin.origin is not None
     package = WordLlama.load(cache_dir=Path(origin.origin).parent, disable_download=True)
     texts = passages()

@@ -40,14 +40,12 @@ def test_rare_words_find_chunks_alone() -> None:
 def test_an_unknown_word_costs_nothing() -> None:
     found = chosen({2: 200, 3: 300}, unknown=(1,))
 
-    assert found is not None
     assert set(found.alone) == {1, 2, 3}
 
 
 def test_frequent_words_have_to_be_together() -> None:
     found = chosen({1: 15_000, 2: 16_000, 3: 17_000, 4: 18_000})
 
-    assert found is not None
     assert not found.alone
     assert found.together[0] == [1, 2]
     assert all(len(combination) == 2 for combination in found.together)
@@ -56,7 +54,6 @@ def test_frequent_words_have_to_be_together() -> None:
 def test_a_rare_word_stays_alone_beside_frequent_ones() -> None:
     found = chosen({1: 500, 2: 12_000, 3: 13_000, 4: 17_000, 5: 18_000})
 
-    assert found is not None
     assert found.alone == [1]
     assert [2, 3] in found.together
 
@@ -64,18 +61,14 @@ def test_a_rare_word_stays_alone_beside_frequent_ones() -> None:
 def test_of_more_frequent_words_more_are_needed() -> None:
     found = chosen({term: 30_000.0 + term for term in range(1, 7)})
 
-    assert found is not None
     assert found.together == [[1, 2, 3, 4]]
 
 
 def test_how_many_chunks_are_expected_is_known() -> None:
     rare, single, pair = chosen({1: 10, 2: 200, 3: 90_000}), chosen({1: 12_000}), chosen({1: 10_000, 2: 20_000})
 
-    assert rare is not None
     assert rare.expected == 210
-    assert single is not None
     assert single.expected == 12_000
-    assert pair is not None
     assert round(pair.expected) == 2_000
 
 
@@ -151,7 +144,6 @@ def test_words_that_are_nearly_everywhere_find_few_chunks(count: int) -> None:
     found = selective_words(words, Frequencies(counted_by_level(frequencies), CHUNKS, have_levels=True))
 
     assert without is None or without.expected > MOST
-    assert found is not None
     assert found.expected <= MOST
 
 

@@ -124,7 +124,6 @@ async def test_the_conversation_is_translated(retry: RetryPolicy) -> None:
     assert results == [("1", "fine", "success"), ("2", "broken", "failed")]
     assert info.instructions == "sys"
     assert [tool.name for tool in info.function_tools] == ["calculator"]
-    assert info.model_settings is not None
     assert info.model_settings["tool_choice"] == "none"
     assert info.model_settings["temperature"] == 0.5
 

@@ -148,7 +148,6 @@ def flooding(kind: str) -> Answer:
 
 
 async def closing(request: web.BaseRequest, _: Message) -> web.StreamResponse:
-    assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
