@@ -16,7 +16,7 @@ from libs.outbound import GuardedResolver
 from libs.persistence import Database, Presence
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
-from libs.service_defaults.repeating import repeat_while_busy
+from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
@@ -34,10 +34,10 @@ from services.runtime.adapters.postgres.budgets import PostgresBudgetReads
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
-from services.runtime.adapters.postgres.prices import PostgresPrices
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
+from services.runtime.adapters.postgres.spending import PostgresPrices
 from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
@@ -53,7 +53,6 @@ from services.runtime.domain.agents import AgentLoop
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.ports import DeltaSink
-from services.runtime.entrypoints.maintenance import keep_retention
 from services.runtime.entrypoints.resources.actions import serve_actions
 from services.runtime.entrypoints.resources.budgets import serve_budgets
 from services.runtime.entrypoints.resources.catalogues import serve_catalogues
@@ -94,6 +93,7 @@ _RENEWALS_PER_LEASE = 3
 # The reconciler is notified just before a commit, which takes milliseconds. The second pass covers a slow commit.
 _RECONCILE_AFTER = (0.02, 0.25)
 _EXPIRY_SECONDS = 2.0
+_RETENTION_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +183,6 @@ def build_worker(
     )
 
 
-def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
-    """Wraps the connectors to measure every call and mask secrets."""
-    return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
-
-
 def build(settings: RuntimeSettings) -> Service:
     """Builds the service."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
@@ -208,7 +203,8 @@ def build(settings: RuntimeSettings) -> Service:
     secrets = ToolsetSecrets(settings.secret_cipher())
     target = HttpTarget(resolver, secrets)
     mcp, openapi = LateMcpConnector(resolver, secrets, artifacts), OpenApiConnector(target, resolver)
-    connectors = connected({"http": HttpConnector(target), "mcp": mcp, "openapi": openapi}, secrets)
+    plain: Connectors = {"http": HttpConnector(target), "mcp": mcp, "openapi": openapi}
+    connectors: Connectors = {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in plain.items()}
     catalogue = HttpToolsets(service.calls) if service.calls.installed("registry") else None
     tools = AgentTools(toolbox, catalogue, connectors)
     agent = ObservedAgent(AgentRunner(model, tools, knowledge, context=ContextBuilder(artifacts), tries=tries))
@@ -258,4 +254,4 @@ def _run_in_background(service: Service, worker: Worker) -> None:
     expire_sessions = ExpireSessions(service.outbox, worker.open_writer, on_removed)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
     remove = RemoveOldSessions(service.outbox, worker.retention, on_removed=on_removed)
-    service.background("runtime.retention", lambda: keep_retention(remove))
+    service.background("runtime.retention", lambda: repeat(remove.whole_pass, _RETENTION_SECONDS))

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
-from libs.contracts.resources.messages import HistoryMessage, SaidFile, TextBlock
+from libs.contracts.resources.messages import FileBlock, HistoryMessage, ImageBlock, ImageUrlBlock, SaidFile, TextBlock
 from libs.contracts.resources.sessions import SessionBeginning, SessionCreated
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import (
@@ -22,6 +23,9 @@ from services.runtime.domain.conversation import (
     ToolResult,
     UserMessage,
 )
+
+Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
+NO_IMAGE_URL: Final = "an image must have an http or https URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +123,28 @@ def _parts(message: HistoryMessage, index: int) -> tuple[Part, ...]:
         return (TextPart(message.content),)
     parts: list[Part] = []
     for number, block in enumerate(message.content):
-        if isinstance(block, TextBlock):
-            parts.append(TextPart(block.text))
-        elif isinstance(block, SaidFile):
-            artifact_id, kind, strategy = block.source.artifact_id, block.content_type, block.processing_strategy
-            parts.append(ArtifactPart(artifact_id, block.name, kind, strategy, detail=block.detail))
-        elif block.image_url.url.lower().startswith(("https://", "http://")):
-            parts.append(ImagePart(block.image_url.url, block.image_url.detail))
-        else:
-            reason = "an image must have an http or https URL"
-            raise _invalid([index, "content", number, "image_url"], "not_supported", reason)
+        part = part_of_block(block)
+        if part is None:
+            raise _invalid([index, "content", number, "image_url"], "not_supported", NO_IMAGE_URL)
+        parts.append(part)
     return tuple(parts)
+
+
+def part_of_block(block: Block) -> Part | None:
+    """Converts a content block. Returns None for an image without an http or https URL."""
+    match block:
+        case TextBlock():
+            return TextPart(block.text)
+        case SaidFile():
+            artifact_id, kind, strategy = block.source.artifact_id, block.content_type, block.processing_strategy
+            return ArtifactPart(artifact_id, block.name, kind, strategy, detail=block.detail)
+        case FileBlock():
+            return ArtifactPart(block.source.artifact_id, "", "", "", detail=block.detail)
+        case ImageBlock() if not block.url.lower().startswith("data:"):
+            return ArtifactPart("", "", "", "vision", block.url, block.detail)
+        case ImageUrlBlock() if block.image_url.url.lower().startswith(("https://", "http://")):
+            return ImagePart(block.image_url.url, block.image_url.detail)
+    return None
 
 
 def _text(message: HistoryMessage, index: int) -> str:

@@ -8,6 +8,7 @@ JsonObject = dict[str, Any]
 ToolStatus = Literal["completed", "failed", "unknown"]
 # The limit per model call. The sum of a million counts still fits into 64 bits.
 _MOST_TOKENS: Final = 10**12
+_FILE_SIZE: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,17 @@ class ToolMessage:
 
 
 Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def message_size(message: Message) -> int:
+    """Returns the number of characters of a message. A file or image counts as 4,000."""
+    match message:
+        case UserMessage(parts):
+            return sum(len(part.text) if isinstance(part, TextPart) else _FILE_SIZE for part in parts)
+        case AssistantMessage(text, tool_calls):
+            return len(text) + sum(len(str(call.arguments)) for call in tool_calls)
+        case ToolMessage(result):
+            return len(result.output)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Tools for the agent loop and for `GET /tools/`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -138,28 +138,15 @@ class ToolsetVersion:
     version: int
 
 
-class Toolbox(Mapping[str, Tool]):
+class Toolbox(dict[str, Tool]):
     """Tools by name, in the catalog's order."""
 
     def __init__(self, *tools: Tool) -> None:
-        self._tools: dict[str, Tool] = {}
-        for tool in tools:
-            if tool.definition.name in self._tools:
-                raise ValueError(f"two tools named {tool.definition.name!r}")
-            self._tools[tool.definition.name] = tool
-
-    def __getitem__(self, name: str) -> Tool:
-        return self._tools[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tools)
-
-    def __len__(self) -> int:
-        return len(self._tools)
+        super().__init__((tool.definition.name, tool) for tool in tools)
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        return tuple(tool.definition for tool in self._tools.values())
+        return tuple(tool.definition for tool in self.values())
 
     def to_json(self) -> list[JsonObject]:
         """Returns the list in the body of `GET /tools/`."""

@@ -77,21 +77,21 @@ class ToolsetConnector(Protocol):
         """Calls one of `toolset.tools`, like `Tool.call`."""
 
 
+@dataclass(frozen=True, slots=True)
 class ToolsetTool:
     """A toolset's tool, which is called through the connector for the toolset's type."""
 
-    def __init__(self, connector: ToolsetConnector, toolset: Toolset, tool: ConnectedTool) -> None:
-        self.definition: ToolDefinition = toolset.definition(tool)
-        self._connector = connector
-        self._toolset = toolset
-        self._tool = tool
+    definition: ToolDefinition
+    connector: ToolsetConnector
+    toolset: Toolset
+    tool: ConnectedTool
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        return await self._connector.call(self._toolset, self._tool, arguments, context)
+        return await self.connector.call(self.toolset, self.tool, arguments, context)
 
 
 def connected_tools(connector: ToolsetConnector, toolset: Toolset) -> list[ToolsetTool]:
-    return [ToolsetTool(connector, toolset, tool) for tool in toolset.tools]
+    return [ToolsetTool(toolset.definition(tool), connector, toolset, tool) for tool in toolset.tools]
 
 
 class ToolsetCatalogue(Protocol):

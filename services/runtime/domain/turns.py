@@ -185,6 +185,10 @@ class OutcomeKind(StrEnum):
     """An unexpected exception ended the execution. The turn is handed back for another attempt."""
 
 
+RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.CRASHED})
+"""The outcomes that only take the turn from its worker."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
     """The transition of a claimed turn to a terminal or waiting state, or back to the queue.

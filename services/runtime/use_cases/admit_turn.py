@@ -8,13 +8,12 @@ from libs.contracts.errors import ErrorDetail, ServiceError, ServiceUnavailable,
 from libs.contracts.identifiers import id_of, new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
-from libs.contracts.resources.messages import FileBlock, ImageBlock, ImageUrlBlock, TextBlock
 from libs.contracts.resources.turns import ExecuteTurn
 from libs.eventing import AlreadyProcessed
 from libs.outbound import GuardedResolver
 from services.runtime.domain.admission import AdmissionPolicy, Decision, Duplicate, Refused
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
-from services.runtime.domain.beginnings import history_of, new_session
+from services.runtime.domain.beginnings import NO_IMAGE_URL, Block, history_of, new_session, part_of_block
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, Message, Part, TextPart, UserMessage
 from services.runtime.domain.conversation_json import part_to_json
 from services.runtime.domain.ports import TurnAdmissions
@@ -24,8 +23,6 @@ from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0
 """This is shorter than the time that the gateway waits for a command to be accepted."""
-_IMAGE: Final = "vision"
-Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
 
 class AdmitTurn:
@@ -144,16 +141,10 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
     parts: list[Part] = []
     errors: list[ErrorDetail] = []
     for index, block in enumerate(content):
-        if isinstance(block, TextBlock):
-            parts.append(TextPart(block.text))
-        elif isinstance(block, FileBlock):
-            parts.append(ArtifactPart(block.source.artifact_id, "", "", "", detail=block.detail))
-        elif isinstance(block, ImageBlock) and not block.url.lower().startswith("data:"):
-            parts.append(ArtifactPart("", "", "", _IMAGE, block.url, block.detail))
-        elif isinstance(block, ImageUrlBlock) and block.image_url.url.lower().startswith(("https://", "http://")):
-            parts.append(ImagePart(block.image_url.url, block.image_url.detail))
+        if (part := part_of_block(block)) is not None:
+            parts.append(part)
         else:
-            errors.append(_block_error(index, block.type, "not_supported", "an image must have an http or https URL"))
+            errors.append(_block_error(index, block.type, "not_supported", NO_IMAGE_URL))
     if errors:
         raise ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors)
     return UserMessage(tuple(parts))

@@ -1,5 +1,6 @@
 """Keeps sessions for as long as their company wants, or until their own expiry, and then removes them."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from services.runtime.use_cases.sessions import OpenWriter
 
 _AT_ONCE: Final = 200
 _READ_AT_ONCE: Final = 100
+_BREATH_SECONDS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,12 @@ class RemoveOldSessions:
         self._company = ""
         self._days: int | None = None
         self._last: SessionPosition | None = None
+
+    async def whole_pass(self) -> None:
+        """Removes all of them. A pass may take an hour."""
+        while await self():
+            # Pause between batches, so that turns take precedence.
+            await asyncio.sleep(_BREATH_SECONDS)
 
     async def __call__(self) -> bool:
         """Removes the next batch. Returns False at the end of a pass. The next call starts a new pass."""

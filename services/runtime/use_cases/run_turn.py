@@ -14,7 +14,7 @@ from libs.contracts.replies import Usage as WireUsage
 from libs.contracts.resources.turns import CitationAdded, TurnCompleted
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
-from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage
+from services.runtime.domain.conversation import Message, Usage, UserMessage, message_size
 from services.runtime.domain.models import AnswerRefused, NoPrices, Prices, PriceTable, priced
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
@@ -29,7 +29,7 @@ from services.runtime.use_cases.engine.commits import (
 )
 
 _log = structlog.get_logger("runtime.turns")
-_IMAGE_CHARACTERS = 200
+_MESSAGE_CHARACTERS = 200
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Conversation:
 
     def extend(self, messages: Sequence[Message], through: int) -> None:
         self.messages.extend(messages)
-        self.size += sum(_size(message) for message in messages)
+        self.size += sum(message_size(message) + _MESSAGE_CHARACTERS for message in messages)
         self.through = through
 
 
@@ -280,11 +280,3 @@ def _finish_reason(reply: AgentReply) -> str:
     if reply.requested:
         return "tool_calls"
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"
-
-
-def _size(message: Message) -> int:
-    if isinstance(message, UserMessage):
-        return len(message.text) + _IMAGE_CHARACTERS * len(message.parts)
-    if isinstance(message, ToolMessage):
-        return len(message.result.output) + _IMAGE_CHARACTERS
-    return len(message.text) + sum(len(str(call.arguments)) for call in message.tool_calls) + _IMAGE_CHARACTERS

@@ -1,12 +1,19 @@
-"""Computes the usage of turns that end without a reply, by adding up their recorded steps."""
+"""Model prices, and the usage of turns that end without a reply: the sum of their recorded steps."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from libs.contracts.replies import Attribution, Usage
-from libs.persistence import Connection, as_json
-from services.runtime.domain.models import DEFAULT_MODEL, Prices, TurnSpending, priced
+import structlog
 
+from libs.contracts.errors import StoreUnavailable
+from libs.contracts.replies import Attribution, Usage
+from libs.persistence import Connection, Database, as_json, retry_until_available
+from services.runtime.domain.models import DEFAULT_MODEL, ModelPrice, Prices, PriceTable, TurnSpending, priced
+
+_log = structlog.get_logger("runtime.prices")
+_PRICES: Final = "SELECT model, input_price, output_price FROM model_prices"
+_PRICE_SECONDS: Final = 5.0
 # A separate statement after the update that ended the turns, so that its snapshot includes every step.
 _SPENT: Final = """
     SELECT t.id, s.agent_id, coalesce(nullif(s.config -> 'llm_config' ->> 'model', ''), %(model)s),
@@ -26,6 +33,31 @@ _SPENT: Final = """
 _KEEP: Final = """
     UPDATE turns t SET usage = g.usage FROM json_to_recordset(%s) AS g (id text, usage json) WHERE t.id = g.id
 """
+
+
+class PostgresPrices:
+    """A cache of the model prices. ``table`` is empty until the first ``read``."""
+
+    def __init__(self, database: Database) -> None:
+        self.table = PriceTable()
+        self._database = database
+
+    async def begin(self) -> None:
+        """Reads the prices, with retries until the database is available."""
+        await retry_until_available(self.read)
+
+    async def read(self) -> None:
+        rows = await self._database.execute(_PRICES)
+        self.table = PriceTable({model: ModelPrice(paid, produced) for model, paid, produced in rows})
+
+    async def run(self) -> None:
+        """Reloads the prices until cancelled. During an outage, the cached prices stay in use."""
+        while True:
+            try:
+                await self.read()
+            except StoreUnavailable as problem:
+                _log.warning("prices.not_read", problem=str(problem))
+            await asyncio.sleep(_PRICE_SECONDS)
 
 
 async def settle(

@@ -19,7 +19,7 @@ from services.runtime.adapters.postgres.spending import settle
 from services.runtime.adapters.postgres.waits import required_events, suspend
 from services.runtime.domain.budgets import Charge, charge_of
 from services.runtime.domain.models import Prices, TurnSpending
-from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, stored_reply
+from services.runtime.domain.turns import RELEASING, ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, stored_reply
 
 _log = structlog.get_logger("runtime.turns")
 # The fencing token and status are checked, so a worker whose turn was taken over or cancelled writes nothing.
@@ -67,7 +67,6 @@ _RELEASE: Final = """
 """
 _OUTCOME_TAKEN: Final = "uq_outbox_outcome"
 _TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
-_RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.CRASHED})
 
 
 class PostgresTurnOutcomes:
@@ -180,7 +179,7 @@ async def _end(
     cursors = []
     if terminal:
         cursors.append(await connection.execute(_FINISH, (as_json([_outcome_row(outcome) for outcome in terminal]),)))
-    released = [outcome for outcome in outcomes if outcome.kind in _RELEASING]
+    released = [outcome for outcome in outcomes if outcome.kind in RELEASING]
     if released:
         lost = [int(outcome.kind is OutcomeKind.CRASHED) for outcome in released]
         held = ([each.turn.id for each in released], [each.turn.fence for each in released], lost)

@@ -22,12 +22,12 @@ from services.runtime.domain.conversation import (
     TextPart,
     ToolMessage,
     UserMessage,
+    message_size,
 )
 from services.runtime.domain.images import UnreadableBitmap, data_url
 from services.runtime.domain.tables import described
 
 _log = structlog.get_logger(__name__)
-_FILE_SIZE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ContextBuilder:
         Raises ValidationFailed if a conversation is too long but must be complete.
         """
         history = newest_history(task.history, self._limits.history)
-        is_cut = sum(map(_size, task.history)) > self._limits.history
+        is_cut = sum(map(message_size, task.history)) > self._limits.history
         warnings = self._warnings(task, len(task.history) - len(history)) if is_cut else ()
         messages = [*history, task.question, *task.answered]
         named = _named(messages)
@@ -238,12 +238,12 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
 
     If the history is longer, tool calls and results get at most half of the space. A message's text is never cut.
     """
-    if sum(map(_size, history)) > longest:
+    if sum(map(message_size, history)) > longest:
         history = _with_newest_calls(history, longest // 2)
     kept = len(history)
     size = 0
     while kept > 0:
-        size += _size(history[kept - 1])
+        size += message_size(history[kept - 1])
         if size > longest:
             break
         kept -= 1
@@ -260,7 +260,7 @@ def _with_newest_calls(history: Sequence[Message], longest: int) -> list[Message
         if isinstance(message, ToolMessage):
             results.append(message)
         elif isinstance(message, AssistantMessage) and message.tool_calls:
-            longest -= sum(map(_size, (message, *results)))
+            longest -= sum(map(message_size, (message, *results)))
             if longest >= 0:
                 kept += [*results, message]
             elif message.text:
@@ -269,16 +269,6 @@ def _with_newest_calls(history: Sequence[Message], longest: int) -> list[Message
         else:
             kept.append(message)
     return kept[::-1]
-
-
-def _size(message: Message) -> int:
-    match message:
-        case UserMessage(parts):
-            return sum(len(part.text) if isinstance(part, TextPart) else _FILE_SIZE for part in parts)
-        case AssistantMessage(text, tool_calls):
-            return len(text) + sum(len(str(call.arguments)) for call in tool_calls)
-        case ToolMessage(result):
-            return len(result.output)
 
 
 def _named(messages: Sequence[Message]) -> list[ArtifactPart]:

@@ -14,7 +14,7 @@ from libs.retry import RetryPolicy
 from services.runtime.domain.admission import WorkerSlots
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
-from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, crashed
+from services.runtime.domain.turns import RELEASING, ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, crashed
 from services.runtime.use_cases.engine.commits import (
     STORE_RETRIES,
     ClaimFuture,
@@ -26,7 +26,6 @@ from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
 _log = structlog.get_logger("runtime.turns")
 _HAND_BACK_SECONDS: Final = 2.0
-_RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.CRASHED)
 
 
 @dataclass(slots=True)
@@ -186,7 +185,7 @@ class TurnEngine:
         # An outcome that wasn't applied isn't stored, so the cached conversation must not contain it.
         if result.applied:
             self._remember(running, outcome)
-        elif outcome.kind not in _RELEASING:
+        elif outcome.kind not in RELEASING:
             # The turn was cancelled first and has kept this worker until now.
             outcome = TurnOutcome(running.turn, OutcomeKind.RELEASED)
             result = await self._submit(outcome)
