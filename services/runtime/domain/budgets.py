@@ -1,6 +1,6 @@
 """Budgets, which limit the tokens or cost of turns per period."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -94,22 +94,12 @@ class BudgetState:
         return decimal_text(self.limit), decimal_text(self.used_cost)
 
     def public(self) -> Budget:
-        return Budget(
-            id=self.id,
-            description=self.description,
-            user_id=self.user_id,
-            key_id=self.key_id,
-            period=self.period,
-            cost=None if self.cost is None else decimal_text(self.cost),
-            tokens=self.tokens,
-            warning_percent=self.warning_percent,
-            used=BudgetUse(cost=decimal_text(self.used_cost), tokens=self.used_tokens),
-            exceeded=self.is_exceeded,
-            period_started_at=format_time(self.period_started_at),
-            renews_at=None if self.renews_at is None else format_time(self.renews_at),
-            created_at=format_time(self.created_at),
-            updated_at=format_time(self.updated_at),
-        )
+        amounts = {
+            "cost": None if self.cost is None else decimal_text(self.cost),
+            "used": BudgetUse(cost=decimal_text(self.used_cost), tokens=self.used_tokens),
+            "exceeded": self.is_exceeded,
+        }
+        return Budget.model_validate({**asdict(self), **amounts})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,15 @@
 Parts have the form of the API's content blocks. Unknown fields are ignored, because newer versions may add some.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter
 
 from services.runtime.domain.conversation import (
     ArtifactPart,
-    ArtifactRef,
     AssistantMessage,
-    Citation,
     ImagePart,
     JsonObject,
     Message,
@@ -21,14 +21,14 @@ from services.runtime.domain.conversation import (
     ToolCall,
     ToolMessage,
     ToolResult,
-    Usage,
     UserMessage,
 )
 
+T = TypeVar("T")
 _ARTIFACT_FIELDS = {"name": "name", "content_type": "content_type", "processing_strategy": "strategy"}
-_CITATION_FIELDS = tuple(field.name for field in fields(Citation))
-_REF_FIELDS = tuple(field.name for field in fields(ArtifactRef))
-_USAGE_FIELDS = tuple(field.name for field in fields(Usage))
+_TOOL_CALL: Final = TypeAdapter(ToolCall)
+_TOOL_RESULT: Final = TypeAdapter(ToolResult)
+_ANSWER: Final = TypeAdapter(ModelAnswer)
 
 
 def part_to_json(part: Part) -> JsonObject:
@@ -93,74 +93,30 @@ def message_from_row(role: str, text: str, blocks: Sequence[Mapping[str, Any]] |
 
 
 def tool_call_to_json(call: ToolCall) -> JsonObject:
-    data: JsonObject = {"id": call.id, "name": call.name, "arguments": call.arguments}
-    if call.validation_error is not None:
-        data["fault"] = call.validation_error
-    if call.provider_data is not None:
-        data["provider_data"] = call.provider_data
-    return data
+    return _encoded(_TOOL_CALL, call)
 
 
 def tool_call_from_json(data: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(data["id"], data["name"], data["arguments"], data.get("fault"), data.get("provider_data"))
+    return _TOOL_CALL.validate_python(data)
 
 
 def tool_result_to_json(result: ToolResult) -> JsonObject:
-    data: JsonObject = {
-        "call_id": result.call_id,
-        "name": result.name,
-        "output": result.output,
-        "status": result.status,
-    }
-    if result.citations:
-        data["citations"] = [citation.to_json() for citation in result.citations]
-    if result.artifacts:
-        data["artifacts"] = [asdict(artifact) for artifact in result.artifacts]
-    if result.warnings:
-        data["warnings"] = list(result.warnings)
-    return data
+    return {**_encoded(_TOOL_RESULT, result), "status": result.status}
 
 
 def tool_result_from_json(data: Mapping[str, Any]) -> ToolResult:
-    return ToolResult(
-        call_id=data["call_id"],
-        name=data["name"],
-        output=data["output"],
-        status=data["status"],
-        citations=_citations(data),
-        artifacts=tuple(ArtifactRef(**_known(item, _REF_FIELDS)) for item in data.get("artifacts", ())),
-        warnings=tuple(data.get("warnings", ())),
-    )
+    return _TOOL_RESULT.validate_python(data)
 
 
 def answer_to_json(answer: ModelAnswer) -> JsonObject:
-    data: JsonObject = {
-        "text": answer.text,
-        "tool_calls": [tool_call_to_json(call) for call in answer.tool_calls],
-        "usage": {name: getattr(answer.usage, name) for name in _USAGE_FIELDS},
-        "finish_reason": answer.finish_reason,
-    }
-    if answer.citations:
-        data["citations"] = [citation.to_json() for citation in answer.citations]
-    if answer.provider_data is not None:
-        data["provider_data"] = answer.provider_data
-    return data
+    return {**_encoded(_ANSWER, answer), "usage": asdict(answer.usage)}
 
 
 def answer_from_json(data: Mapping[str, Any]) -> ModelAnswer:
-    return ModelAnswer(
-        text=data["text"],
-        tool_calls=tuple(tool_call_from_json(call) for call in data["tool_calls"]),
-        usage=Usage(**_known(data["usage"], _USAGE_FIELDS)),
-        finish_reason=data["finish_reason"],
-        citations=_citations(data),
-        provider_data=data.get("provider_data"),
-    )
+    return _ANSWER.validate_python(data)
 
 
-def _citations(data: Mapping[str, Any]) -> tuple[Citation, ...]:
-    return tuple(Citation(**_known(item, _CITATION_FIELDS)) for item in data.get("citations", ()))
-
-
-def _known(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: data[name] for name in names if name in data}
+def _encoded(codec: TypeAdapter[T], value: T) -> JsonObject:
+    """Returns the fields whose values aren't the default."""
+    encoded: JsonObject = codec.dump_python(value, exclude_defaults=True)
+    return encoded

@@ -1,7 +1,8 @@
 """Sessions, and checks of the caller's permissions."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
@@ -54,6 +55,24 @@ class LockedSession:
 class SessionCreation:
     session: NewSession
     command: CommandContext
+
+
+class SessionPosition(NamedTuple):
+    """A session's position among its company's sessions, ordered by creation time."""
+
+    created_at: datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OldSessions:
+    """A batch of sessions that are older than the retention period.
+
+    ``idle`` sessions haven't had a turn in that period. ``last`` is the position to continue from, or None at the end.
+    """
+
+    idle: list[LockedSession]
+    last: SessionPosition | None
 
 
 def require(name: str, found: T | None) -> T:

@@ -12,8 +12,7 @@ from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Outbox, Transaction
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import remove_sessions
-from services.runtime.domain.retention import SessionPosition
-from services.runtime.domain.sessions import LockedSession
+from services.runtime.domain.sessions import LockedSession, SessionPosition
 from services.runtime.use_cases.sessions import OpenWriter
 
 _AT_ONCE: Final = 200

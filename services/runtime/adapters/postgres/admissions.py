@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -67,14 +67,14 @@ _ADMIT: Final = """
 _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
+@dataclass(frozen=True, slots=True)
 class PostgresAdmissions:
     """Opens admission batches. The turn at position n of a session has its messages at positions 2n and 2n + 1."""
 
-    def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
-        self._outbox = outbox
-        self._amounts = amounts
-        self._worker_id = worker_id
-        self._turn_deadline = turn_deadline
+    outbox: Outbox
+    amounts: CompanyAmounts
+    worker_id: str
+    turn_deadline: float
 
     @asynccontextmanager
     async def open(self, submissions: Sequence[Submission]) -> AsyncIterator["PostgresAdmissionBatch"]:
@@ -82,32 +82,25 @@ class PostgresAdmissions:
         for submission in submissions:
             if submission.begins is not None:
                 beginnings.setdefault(submission.session_id, submission.begins)
-        async with self._outbox.pipelined() as transaction:
+        async with self.outbox.pipelined() as transaction:
             # Add sessions before locking existing ones: a transaction that waits here must not hold a session lock.
             adding = await add_sessions(transaction.connection, beginnings.values()) if beginnings else None
             view = await _view(transaction.connection, submissions)
             added = [] if adding is None else [beginnings[row[0]] for row in await adding.fetchall()]
             if added:
                 companies = {session.company_id for session in added}
-                excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
+                excess = await self.amounts.excess(transaction.connection, companies, SESSIONS)
                 view = replace(view, excess={id: Excess(each.by, each.error) for id, each in excess.items()})
-            yield PostgresAdmissionBatch(transaction, view, added, self._worker_id, self._turn_deadline)
+            yield PostgresAdmissionBatch(transaction, view, added, self.worker_id, self.turn_deadline)
 
 
+@dataclass(slots=True)
 class PostgresAdmissionBatch:
-    def __init__(
-        self,
-        transaction: Transaction,
-        view: AdmissionView,
-        added: Sequence[NewSession],
-        worker_id: str,
-        turn_deadline: float,
-    ) -> None:
-        self.view = view
-        self.begun: Sequence[NewSession] = added
-        self._transaction = transaction
-        self._worker_id = worker_id
-        self._turn_deadline = turn_deadline
+    transaction: Transaction
+    view: AdmissionView
+    begun: Sequence[NewSession]
+    worker_id: str
+    turn_deadline: float
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
         admitted = [decision for decision in decisions if isinstance(decision, Admitted)]
@@ -117,7 +110,7 @@ class PostgresAdmissionBatch:
         for decision in decisions:
             submission = decision.submission
             if isinstance(decision, Refused):
-                self._transaction.drafts.append(submission.rejected(decision.error))
+                self.transaction.drafts.append(submission.rejected(decision.error))
             elif isinstance(decision, Admitted):
                 turn = claimed.get(submission.turn_id)
                 draft = (
@@ -125,24 +118,24 @@ class PostgresAdmissionBatch:
                     if turn
                     else submission.queued(decision.position, self.view.blocked_by.get(submission.session_id))
                 )
-                self._transaction.drafts.append(draft)
+                self.transaction.drafts.append(draft)
         if admitted:
             turns = as_json([_row(each) for each in admitted])
-            parameters = {"turns": turns, "worker": self._worker_id, "deadline": self._turn_deadline}
-            await self._transaction.connection.execute(_ADMIT, parameters)
+            parameters = {"turns": turns, "worker": self.worker_id, "deadline": self.turn_deadline}
+            await self.transaction.connection.execute(_ADMIT, parameters)
         return list(claimed.values())
 
     async def _keep_begun(self, first: Mapping[str, Submission]) -> None:
         """Emits ``session.created`` for new sessions with an admitted turn, and deletes the other new sessions."""
         refused = [session.id for session in self.begun if session.id not in first]
         if refused:
-            await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
+            await self.transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
-        await add_messages(self._transaction.connection, self.begun)
+        await add_messages(self.transaction.connection, self.begun)
         for session in self.begun:
             # With a command as the cause, this event would count as the outcome of that command, here ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
-            self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
+            self.transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 
     def _claimed(self, admitted: Admitted) -> ClaimedTurn:
         submission = admitted.submission
@@ -157,7 +150,7 @@ class PostgresAdmissionBatch:
             message_context=submission.message_context,
             request=submission.request,
             stream=submission.request.stream,
-            seconds_left=self._turn_deadline,
+            seconds_left=self.turn_deadline,
             sequence=FIRST_SEQUENCE,
         )
 

@@ -1,10 +1,11 @@
 """Manages workers' leases by the database's clock, and takes over the turns of dead workers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from libs.eventing import Outbox
-from libs.persistence import Database, Presence, fetch_value
+from libs.persistence import Database, Presence
 from services.runtime.adapters.postgres.claims import (
     CLAIMED_COLUMNS,
     CLAIMED_WIDTH,
@@ -85,54 +86,45 @@ _FORGET_WORKERS: Final = """
 """
 
 
+@dataclass(frozen=True, slots=True)
 class PostgresWorkerLease:
     """This worker's lease. An expired lease can be renewed, because taken-over turns have a newer fencing token."""
 
-    def __init__(self, database: Database, presence: Presence, *, worker_id: str, lease: float) -> None:
-        self._database = database
-        self._presence = presence
-        self._worker_id = worker_id
-        self._lease = lease
+    database: Database
+    presence: Presence
+    worker_id: str
+    lease: float
 
     async def renew(self) -> None:
-        renewal = {"worker": self._worker_id, "lease": self._lease, "presence": self._presence.announced}
-        await self._database.execute(_RENEW, renewal)
+        renewal = {"worker": self.worker_id, "lease": self.lease, "presence": self.presence.announced}
+        await self.database.execute(_RENEW, renewal)
 
     async def release(self) -> None:
-        await self._database.execute(_RELEASE, (self._worker_id,))
+        await self.database.execute(_RELEASE, (self.worker_id,))
 
 
+@dataclass(slots=True)
 class PostgresLeaseReclaimer:
     """Takes over turns of dead workers. A worker is dead if its lease has expired or its process has disappeared."""
 
-    def __init__(
-        self,
-        database: Database,
-        outbox: Outbox,
-        presence: Presence,
-        *,
-        worker_id: str,
-        lease: float,
-        turn_deadline: float,
-    ) -> None:
-        self._database = database
-        self._outbox = outbox
-        self._presence = presence
-        self._others: list[int] = []
-        self._worker_id = worker_id
-        self._lease = lease
-        self._turn_deadline = turn_deadline
+    database: Database
+    outbox: Outbox
+    presence: Presence
+    worker_id: str
+    lease: float
+    turn_deadline: float
+    _others: list[int] = field(default_factory=list, init=False)
 
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        async with self._database.pipelined() as connection:
-            held = await connection.execute(_HELD, (self._worker_id,))
+        async with self.database.pipelined() as connection:
+            held = await connection.execute(_HELD, (self.worker_id,))
             orphans = await connection.execute(_ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace})
             claimable = await connection.execute(_CLAIMABLE)
             queued = await connection.execute(_QUEUED)
             deleting = await connection.execute(_DELETING)
             due = await connection.execute(_DUE)
             await connection.execute(_FORGET_WORKERS)
-            presences = await connection.execute(_PRESENCES, (self._worker_id,))
+            presences = await connection.execute(_PRESENCES, (self.worker_id,))
         self._others = [row[0] for row in await presences.fetchall()]
         own = await held.fetchall()
         return TurnSnapshot(
@@ -146,17 +138,16 @@ class PostgresLeaseReclaimer:
         )
 
     async def open_waits(self) -> int:
-        async with self._database.connection() as connection:
-            return int(await fetch_value(connection, _OPEN_WAITS))
+        return int(await self.database.value(_OPEN_WAITS))
 
     async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
-        async with self._outbox.pipelined() as transaction:
+        async with self.outbox.pipelined() as transaction:
             locked = await transaction.connection.execute(LOCK_FREE_SESSIONS, (list(session_ids),))
             sessions = [row[0] for row in await locked.fetchall()]
             if not sessions:
                 return []
             claiming = await claim(
-                transaction.connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline
+                transaction.connection, sessions, worker_id=self.worker_id, deadline=self.turn_deadline
             )
             claimed, started = claimed_turns(await claiming.fetchall())
             transaction.drafts.extend(started)
@@ -164,12 +155,12 @@ class PostgresLeaseReclaimer:
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
         ids = [orphan.turn.id for orphan in orphans]
-        async with self._outbox.pipelined() as transaction:
+        async with self.outbox.pipelined() as transaction:
             connection = transaction.connection
             await connection.execute(_LOCK_WORKERS, ([o.worker_id for o in orphans if o.worker_id],))
             locked = await connection.execute(LOCK_FREE_SESSIONS, (list({o.turn.session_id for o in orphans}),))
             sessions = [row[0] for row in await locked.fetchall()]
-            unknown = [orphan.turn.id for orphan in orphans if orphan.worker_id == self._worker_id]
+            unknown = [orphan.turn.id for orphan in orphans if orphan.worker_id == self.worker_id]
             cursor = await connection.execute(
                 _TAKE,
                 {
@@ -185,11 +176,11 @@ class PostgresLeaseReclaimer:
 
     def _orphan_parameters(self, unknown: Sequence[str]) -> dict[str, Any]:
         return {
-            "worker": self._worker_id,
-            "lease": self._lease,
+            "worker": self.worker_id,
+            "lease": self.lease,
             "unknown": list(unknown),
             # A worker only counts as dead if the previous pass has already seen it.
-            "gone": list(self._presence.gone(self._others)),
+            "gone": list(self.presence.gone(self._others)),
         }
 
 

@@ -4,8 +4,7 @@ from typing import Final
 
 from libs.eventing import Transaction
 from libs.persistence import Database
-from services.runtime.domain.retention import OldSessions, SessionPosition
-from services.runtime.domain.sessions import LockedSession
+from services.runtime.domain.sessions import LockedSession, OldSessions, SessionPosition
 
 _SET: Final = """
     INSERT INTO retention (company_id, session_retention_days) VALUES (%s, %s)
