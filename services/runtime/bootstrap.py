@@ -38,7 +38,7 @@ from services.runtime.adapters.postgres.retention import PostgresRetentionReads
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
 from services.runtime.adapters.postgres.spending import PostgresPrices
-from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.adapters.postgres.steps import record_steps
 from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
@@ -146,7 +146,7 @@ def build_worker(
     )
     conversations = PostgresConversations(database)
     cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
-    steps = GroupCommit(PostgresSteps(outbox).record_steps, lambda step: step.turn.message_context.company_id)
+    steps = GroupCommit(partial(record_steps, outbox), lambda step: step.turn.message_context.company_id)
     run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices, attempts)
     engine = TurnEngine(run_turn, cache, outcomes, metrics, capacity=settings.max_running_turns)
     reclaimer = PostgresLeaseReclaimer(

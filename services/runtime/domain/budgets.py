@@ -72,7 +72,8 @@ class BudgetState:
 
     def error(self) -> BudgetExceeded:
         """Returns the error for a turn that this exhausted budget blocks."""
-        limit, used = self._numbers()
+        limit: str | int = decimal_text(self.limit) if self.tokens is None else self.tokens
+        used: str | int = decimal_text(self.used_cost) if self.tokens is None else self.used_tokens
         whose = "key" if self.key_id is not None else "user" if self.user_id is not None else "company"
         unit = "cost" if self.cost is not None else "tokens"
         until = "" if self.renews_at is None else f" It renews at {format_time(self.renews_at)}."
@@ -87,11 +88,6 @@ class BudgetState:
         detail = ErrorDetail(loc=[], type="budget_exceeded", message=message, budget=facts)
         retry_after = None if self.renews_in is None else max(1, int(self.renews_in) + 1)
         return BudgetExceeded(message, details=[detail], retry_after=retry_after)
-
-    def _numbers(self) -> tuple[str | int, str | int]:
-        if self.tokens is not None:
-            return self.tokens, self.used_tokens
-        return decimal_text(self.limit), decimal_text(self.used_cost)
 
     def public(self) -> Budget:
         amounts = {

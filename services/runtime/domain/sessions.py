@@ -22,28 +22,6 @@ class ForkPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Fork:
-    """A new session that starts with the history of another session.
-
-    ``through`` is the position of the last turn to copy, or None to copy all turns. ``expires_after`` is in seconds, or
-    None if the new session doesn't expire.
-    """
-
-    id: str
-    source_id: str
-    owner_id: str
-    through: int | None
-    listed: bool
-    expires_after: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ForkedSession:
-    agent_id: str | None
-    config_hash: str
-
-
-@dataclass(frozen=True, slots=True)
 class LockedSession:
     id: str
     company_id: str

@@ -10,6 +10,7 @@ from services.runtime.domain.conversation import ArtifactRef, Citation, JsonObje
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 
 Approval = Literal["never", "always"]
+_LISTED: Final = ("name", "description", "parameters", "safe_to_repeat", "timeout_seconds", "approval", "retries")
 
 
 def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonObject:
@@ -38,15 +39,7 @@ class ToolDefinition:
 
     def to_json(self) -> JsonObject:
         """Returns the entry for `GET /tools/`."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters,
-            "safe_to_repeat": self.safe_to_repeat,
-            "timeout_seconds": self.timeout_seconds,
-            "approval": self.approval,
-            "retries": self.retries,
-        }
+        return {name: getattr(self, name) for name in _LISTED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from libs.contracts.resources import actions
 from libs.contracts.resources.actions import ResolveActionAccepted
 from libs.contracts.resources.turns import TurnActionResolved
 from libs.eventing import Outbox, Transaction
+from services.runtime.adapters.postgres.session_reads import turn_by_id
 from services.runtime.adapters.postgres.waits import PostgresWaits
 from services.runtime.domain.sessions import LockedSession, readable, require, writable
 from services.runtime.domain.steps import Step
@@ -52,7 +53,9 @@ class ResolveWait:
             if await _resolve(transaction, waits, turn, wait, answer, context.identity.user_id):
                 self.on_resumed()
         transaction.emit(
-            ResolveActionAccepted(session_id=session.id, turn_id=turn.id, turn=await waits.turn(turn.id)),
+            ResolveActionAccepted(
+                session_id=session.id, turn_id=turn.id, turn=await turn_by_id(transaction.connection, turn.id)
+            ),
             # The turn isn't the subject, because this event must not appear in the turn's stream.
             subject=context.command_id,
             owner_id=session.owner_id,

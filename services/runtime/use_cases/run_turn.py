@@ -54,10 +54,6 @@ class TurnContext:
     question: UserMessage
 
 
-class SessionGone(Exception):
-    """The turn's session has been deleted."""
-
-
 class ConversationCache:
     """Caches recent conversations, up to ``capacity`` characters. Only messages after the cached ones are read."""
 
@@ -68,8 +64,11 @@ class ConversationCache:
         self._size = 0
 
     async def context(self, turn: ClaimedTurn, question: UserMessage | None) -> TurnContext:
-        """Returns the agent's input. If ``question`` is None, it's read from the database."""
-        conversation = await self._conversation(turn.session_id)
+        """Returns the agent's input. If ``question`` is None, it's read from the database.
+
+        Raises TurnLost if the turn's session has been deleted.
+        """
+        conversation = await self._conversation(turn)
         if conversation.through < turn.position - 1:
             await self._read(turn, conversation, turn.position - 1)
         if conversation.through >= turn.position:
@@ -101,12 +100,13 @@ class ConversationCache:
         if forgotten is not None:
             self._size -= forgotten.size
 
-    async def _conversation(self, session_id: str) -> _Conversation:
+    async def _conversation(self, turn: ClaimedTurn) -> _Conversation:
+        session_id = turn.session_id
         known = self._known.get(session_id)
         if known is None:
             agent = await self._store.agent(session_id)
             if agent is None:
-                raise SessionGone(session_id)
+                raise TurnLost(turn.id)
             known = self._known.setdefault(session_id, _Conversation(agent, size=1000))
             self._grow(known.size)
         self._known.move_to_end(session_id)
@@ -129,7 +129,7 @@ class ConversationCache:
         for _, message in rows:
             if isinstance(message, UserMessage):
                 return message
-        raise SessionGone(turn.session_id)
+        raise TurnLost(turn.id)
 
     def _grow(self, by: int) -> None:
         self._size += by
@@ -155,7 +155,7 @@ class RunTurn:
         try:
             async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
                 return await self._answer(turn, question, claim, watch)
-        except (TurnLost, SessionGone):
+        except TurnLost:
             return None
         except Exception as problem:
             return self._ended_by(problem, turn, overdue=deadline.expired())
@@ -167,7 +167,7 @@ class RunTurn:
             raise asyncio.CancelledError from problem
         if isinstance(problem, ServiceError) and not isinstance(problem, InternalError):
             _log.info("turn.refused", turn_id=turn.id, kind=problem.kind, attempt=turn.attempt)
-            return failed(turn, problem, _unrecorded(problem))
+            return failed(turn, problem, _wire(problem.usage) if isinstance(problem, AnswerRefused) else None)
         # A TimeoutError from a library counts as a crash, like any other exception.
         if overdue:
             return failed(turn, TimedOut("The turn didn't end before its deadline."))
@@ -211,10 +211,6 @@ class RunTurn:
         sequence = None if question is None else journal.sequence
         outcome = _completed(turn, context, ended, seconds, self.prices.table, sequence)
         return replace(outcome, calls_made=calls_made(journal.steps)) if journal.steps else outcome
-
-
-def _unrecorded(error: ServiceError) -> WireUsage | None:
-    return _wire(error.usage) if isinstance(error, AnswerRefused) else None
 
 
 def _wire(usage: Usage) -> WireUsage:

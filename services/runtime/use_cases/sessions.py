@@ -9,12 +9,12 @@ from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
 from libs.contracts.resources import sessions
-from libs.contracts.resources.sessions import SessionCreated, SessionDeleted, SessionUpdated
+from libs.contracts.resources.sessions import SessionDeleted, SessionUpdated
 from libs.eventing import Outbox, Transaction
 from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter, create_sessions, remove_sessions
 from services.runtime.domain.beginnings import NewSession, history_of, new_session, valid_new_id
-from services.runtime.domain.sessions import Fork, ForkPoint, LockedSession, SessionCreation, readable, writable
+from services.runtime.domain.sessions import ForkPoint, LockedSession, SessionCreation, readable, writable
 from services.runtime.use_cases.engine.commits import GroupCommit
 
 OpenWriter = Callable[[Transaction], PostgresSessionWriter]
@@ -61,27 +61,13 @@ class Sessions:
         source = readable(await writer.find(id_of(command.source_session_id, "session")), context.identity)
         if not source.active:
             raise NotFound("There is no session with this ID.")
-        fork = Fork(
-            id=valid_new_id(command.session_id),
-            source_id=source.id,
-            owner_id=context.identity.user_id,
-            through=await _last_turn(writer, source.id, command),
-            listed=command.listed,
-            expires_after=command.expires_after,
-        )
+        session_id, owner_id = valid_new_id(command.session_id), context.identity.user_id
+        through = await _last_turn(writer, source.id, command)
         await writer.check_quota(source.company_id)
-        forked = await writer.fork(fork)
-        if forked is None:
+        created = await writer.fork(command, owner_id, through)
+        if created is None:
             raise Conflict("The session was deleted, or the new ID already exists. Choose another ID.")
-        created = SessionCreated(
-            session_id=fork.id,
-            config_hash=forked.config_hash,
-            agent_id=forked.agent_id,
-            owner_id=fork.owner_id,
-            forked_from=fork.source_id,
-            listed=fork.listed,
-        )
-        transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
+        transaction.emit(created, subject=session_id, owner_id=owner_id)
 
     async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
         """Sets metadata or the agent. Raises NotFound, or Conflict if the agent can no longer be set."""

@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.errors import TimedOut
 from libs.contracts.identifiers import new_id
-from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.adapters.postgres.steps import record_steps
 from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
 from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.models import NoPrices
@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 
 async def record(node: Node, *steps: StepRecord) -> list[bool]:
-    return await PostgresSteps(node.outbox).record_steps(steps)
+    return await record_steps(node.outbox, steps)
 
 
 def ends(node: Node) -> PostgresTurnOutcomes:

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from services.runtime.domain.agents import TurnLost
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
-from services.runtime.use_cases.run_turn import ConversationCache, SessionGone
+from services.runtime.use_cases.run_turn import ConversationCache
 from tests.support.runtime_turns import MemoryConversations, claimed_turn
 
 
@@ -60,7 +61,7 @@ async def test_a_deleted_session_is_told_from_an_empty_one() -> None:
         async def agent(self, _session_id: str, /) -> None:
             return None
 
-    with pytest.raises(SessionGone):
+    with pytest.raises(TurnLost):
         await ConversationCache(Gone()).context(claimed_turn(), ask("a"))
 
 

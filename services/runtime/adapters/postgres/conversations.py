@@ -7,12 +7,12 @@ import orjson
 
 from libs.json_text import read_json
 from libs.persistence import Database
-from services.runtime.adapters.postgres.waits import allowed_calls
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import Message
-from services.runtime.domain.conversation_json import message_from_row
+from services.runtime.domain.conversation_json import message_from_row, tool_call_from_json
 from services.runtime.domain.ports import SessionAgent
 from services.runtime.domain.steps import Step, calls_made
+from services.runtime.domain.waits import call_hash
 
 _AGENT: Final = "SELECT config::text, config_hash, agent_id FROM sessions WHERE id = %s"
 # Messages that a fork copied don't belong to a turn of the forked session.
@@ -31,6 +31,7 @@ _STEPS: Final = """
     SELECT number, kind, payload::text, usage::text FROM steps WHERE turn_id = %s
     ORDER BY number, call_id = '' DESC, created_at
 """
+_ALLOWED: Final = "SELECT call_id, payload::text FROM waits WHERE turn_id = %s AND decision = 'approve'"
 
 
 class PostgresConversations:
@@ -57,8 +58,9 @@ class PostgresConversations:
         ]
 
     async def allowed_calls(self, turn_id: str) -> dict[str, str]:
-        async with self._database.connection() as connection:
-            return await allowed_calls(connection, turn_id)
+        # A hash identifies what the approver was shown.
+        rows = await self._database.execute(_ALLOWED, (turn_id,))
+        return {call_id: call_hash(tool_call_from_json(read_json(payload)["tool_call"])) for call_id, payload in rows}
 
 
 def _message(row: tuple[Any, ...]) -> Message:

@@ -11,6 +11,7 @@ from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import MessageContext
 from libs.contracts.resources import messages as api
+from libs.contracts.resources.sessions import ForkSession, SessionCreated
 from libs.eventing import CommandRouter, Outbox, Transaction
 from libs.json_text import read_json
 from libs.persistence import Connection, Parameters, as_json, fetch_records, fetch_value
@@ -24,7 +25,7 @@ from services.runtime.domain.budgets import charge_of
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.conversation_json import message_to_row
 from services.runtime.domain.models import Prices, TurnSpending
-from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession, SessionCreation
+from services.runtime.domain.sessions import ForkPoint, LockedSession, SessionCreation
 from services.runtime.domain.turns import LockedTurn
 
 T = TypeVar("T")
@@ -174,9 +175,34 @@ class PostgresSessionWriter:
         """Returns the turn's position in the session, or None if the session contains none of the turn's messages."""
         return await self._one(ForkPoint, _FORK_POINT, (session_id, turn_id))
 
-    async def fork(self, fork: Fork) -> ForkedSession | None:
-        """Adds the session with the completed turns' messages. Returns None if the ID or the source can't be used."""
-        return await self._one(ForkedSession, _FORK, asdict(fork))
+    async def fork(self, command: ForkSession, owner_id: str, through: int | None) -> SessionCreated | None:
+        """Adds the session with the completed turns' messages. Returns None if the ID or the source can't be used.
+
+        ``through`` is the position of the last turn to copy, or None to copy all turns.
+        """
+        cursor = await self._connection.execute(
+            _FORK,
+            {
+                "id": command.session_id,
+                "source_id": command.source_session_id,
+                "owner_id": owner_id,
+                "through": through,
+                "listed": command.listed,
+                "expires_after": command.expires_after,
+            },
+        )
+        row = await cursor.fetchone()
+        if row is None:
+            return None
+        agent_id, config_hash = row
+        return SessionCreated(
+            session_id=command.session_id,
+            config_hash=config_hash,
+            agent_id=agent_id,
+            owner_id=owner_id,
+            forked_from=command.source_session_id,
+            listed=command.listed,
+        )
 
     async def find(self, session_id: str) -> LockedSession | None:
         """Returns the session without locking it."""

@@ -27,38 +27,35 @@ _RECORD: Final = """
 """
 
 
-class PostgresSteps:
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+async def record_steps(outbox: Outbox, steps: Sequence[StepRecord]) -> list[bool]:
+    """Records steps. Returns False for each step whose turn this worker no longer holds."""
+    try:
+        return await _record(outbox, steps)
+    except psycopg.errors.UniqueViolation as problem:
+        if len(steps) > 1 or problem.diag.constraint_name != "pk_steps":
+            raise
+        return [True]  # an earlier commit succeeded, but its acknowledgement was lost
 
-    async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """Records steps. Returns False for each step whose turn this worker no longer holds."""
-        try:
-            return await self._record(steps)
-        except psycopg.errors.UniqueViolation as problem:
-            if len(steps) > 1 or problem.diag.constraint_name != "pk_steps":
-                raise
-            return [True]  # an earlier commit succeeded, but its acknowledgement was lost
 
-    async def _record(self, steps: Sequence[StepRecord]) -> list[bool]:
-        turns = {step.turn.id: step.turn for step in steps}
-        events = dict.fromkeys(turns, 0)
-        for step in steps:
-            events[step.turn.id] += len(step.events)
-        async with self._outbox.pipelined() as transaction:
-            cursor = await transaction.connection.execute(
-                _RECORD,
-                {
-                    "turns": list(turns),
-                    "fences": [turn.fence for turn in turns.values()],
-                    "events": list(events.values()),
-                    "steps": as_json([{"turn_id": each.turn.id, **each.step.to_row()} for each in steps]),
-                },
-            )
-            last: dict[str, int] = dict(await cursor.fetchall())
-            following = {turn_id: last[turn_id] - events[turn_id] + 1 for turn_id in last}
-            transaction.drafts.extend(draft for step in steps for draft in _step_events(step, following))
-        return [step.turn.id in last for step in steps]
+async def _record(outbox: Outbox, steps: Sequence[StepRecord]) -> list[bool]:
+    turns = {step.turn.id: step.turn for step in steps}
+    events = dict.fromkeys(turns, 0)
+    for step in steps:
+        events[step.turn.id] += len(step.events)
+    async with outbox.pipelined() as transaction:
+        cursor = await transaction.connection.execute(
+            _RECORD,
+            {
+                "turns": list(turns),
+                "fences": [turn.fence for turn in turns.values()],
+                "events": list(events.values()),
+                "steps": as_json([{"turn_id": each.turn.id, **each.step.to_row()} for each in steps]),
+            },
+        )
+        last: dict[str, int] = dict(await cursor.fetchall())
+        following = {turn_id: last[turn_id] - events[turn_id] + 1 for turn_id in last}
+        transaction.drafts.extend(draft for step in steps for draft in _step_events(step, following))
+    return [step.turn.id in last for step in steps]
 
 
 def _step_events(step: StepRecord, following: dict[str, int]) -> list[Draft]:

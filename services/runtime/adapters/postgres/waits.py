@@ -8,15 +8,13 @@ from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
 from libs.contracts.messages import Draft
-from libs.contracts.resources.turns import Turn, TurnActionRequired
+from libs.contracts.resources.turns import TurnActionRequired
 from libs.eventing import Transaction
 from libs.json_text import read_json
 from libs.persistence import Connection, as_json
-from services.runtime.adapters.postgres.session_reads import turn_by_id
-from services.runtime.domain.conversation_json import tool_call_from_json
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import TurnOutcome
-from services.runtime.domain.waits import Answer, LockedWait, NewWait, call_hash
+from services.runtime.domain.waits import Answer, LockedWait, NewWait
 
 # A suspended turn doesn't have a worker or a deadline.
 _SUSPEND: Final = """
@@ -66,7 +64,6 @@ _RESOLVE: Final = """
     FROM resolved r WHERE t.id = r.turn_id AND t.status = 'waiting'
     RETURNING t.status
 """
-_ALLOWED: Final = "SELECT call_id, payload::text FROM waits WHERE turn_id = %s AND decision = 'approve'"
 
 
 async def suspend(connection: Connection, waiting: Sequence[TurnOutcome], *, ttl: float) -> AsyncCursor[TupleRow]:
@@ -89,12 +86,6 @@ def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, Tupl
             )
             drafts.append(turn.draft(event, number))
     return drafts
-
-
-async def allowed_calls(connection: Connection, turn_id: str) -> dict[str, str]:
-    """Returns the hashes of the turn's approved calls, by call ID. A hash identifies what the approver was shown."""
-    rows = await (await connection.execute(_ALLOWED, (turn_id,))).fetchall()
-    return {call_id: call_hash(tool_call_from_json(read_json(payload)["tool_call"])) for call_id, payload in rows}
 
 
 class PostgresWaits:
@@ -132,10 +123,6 @@ class PostgresWaits:
         if row is None:
             raise RuntimeError("a wait was resolved without locking its session")
         return bool(row[0] == "queued")
-
-    async def turn(self, turn_id: str) -> Turn:
-        """Returns the turn as callers see it."""
-        return await turn_by_id(self._connection, turn_id)
 
 
 def _row(turn_id: str, wait: NewWait) -> dict[str, Any]:

@@ -115,8 +115,9 @@ class ToolCaller:
         tool = tools[call.name]
         if resumed and not tool.definition.safe_to_repeat:
             return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
+        context = ToolContext(call.id, task.turn_id, task.session_id, task.caller, task.agent.knowledge_bases)
         try:
-            output = await self._tries.run(tool, call.arguments, _context(task, call))
+            output = await self._tries.run(tool, call.arguments, context)
         except ToolFailed as error:
             return ToolResult(call.id, call.name, cut_result(str(error)), "failed")
         text = cut_result(output.text, cut=output.cut)
@@ -130,10 +131,6 @@ class ToolCaller:
             return f"The call wasn't made: {call.validation_error}."
         problems = await self._schemas.problems(tools[call.name].definition, call.arguments)
         return cut_result("The call wasn't made: " + "; ".join(problems)) if problems else None
-
-
-def _context(task: AgentTask, call: ToolCall) -> ToolContext:
-    return ToolContext(call.id, task.turn_id, task.session_id, task.caller, task.agent.knowledge_bases)
 
 
 def _wait(kind: WaitKind, step: int, call: ToolCall) -> NewWait:

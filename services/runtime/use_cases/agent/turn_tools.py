@@ -29,7 +29,10 @@ def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) ->
     if not policies:
         return list(tools)
     by_precedence = sorted(policies.items(), key=lambda item: _specificity(item[0]), reverse=True)
-    return [_under(tool, [policy for pattern, policy in by_precedence if _names(pattern, tool)]) for tool in tools]
+    return [
+        _under(tool, [policy for pattern, policy in by_precedence if fnmatchcase(tool.definition.name, pattern)])
+        for tool in tools
+    ]
 
 
 def _under(tool: Tool, policies: Iterable[ToolPolicy]) -> Tool:
@@ -46,10 +49,6 @@ def _with(definition: ToolDefinition, name: str, value: object) -> ToolDefinitio
     if name == "approval" and definition.approval == "always":
         return definition
     return replace(definition, **{name: value})  # type: ignore[arg-type]
-
-
-def _names(pattern: str, tool: Tool) -> bool:
-    return fnmatchcase(tool.definition.name, pattern)
 
 
 def _specificity(pattern: str) -> tuple[bool, int]:
