@@ -65,7 +65,7 @@ from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.schemas import ArgumentSchemas
-from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
+from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.engine.commits import GroupCommit
@@ -198,7 +198,9 @@ def build(settings: RuntimeSettings) -> Service:
     toolbox = observed(builtin_tools(settings.http_get_hosts.split(","), knowledge, artifacts, resolver))
     model = ObservedModel(models, models.providers())
     tries = ToolTries(
-        CallLimits(settings.max_tool_calls, settings.max_tool_calls_per_company, settings.max_tool_calls_per_toolset)
+        at_once=settings.max_tool_calls,
+        each_company=settings.max_tool_calls_per_company,
+        each_toolset=settings.max_tool_calls_per_toolset,
     )
     secrets = ToolsetSecrets(settings.secret_cipher())
     target = HttpTarget(resolver, secrets)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.error_catalogue import CancelReason
-from libs.contracts.errors import Conflict, NotFound
+from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import id_of
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources import turns
 from libs.contracts.resources.turns import CancelTurnAccepted
 from libs.eventing import Transaction
-from services.runtime.domain.sessions import writable
+from services.runtime.domain.sessions import require, writable
 from services.runtime.use_cases.sessions import OpenWriter
 
 _EVENTS: Final = 2
@@ -27,9 +27,7 @@ class CancelTurn:
     async def __call__(self, transaction: Transaction, command: turns.CancelTurn, context: CommandContext) -> None:
         writer = self.open_writer(transaction)
         session = writable(await writer.lock(id_of(command.session_id, "session")), context.identity)
-        turn = await writer.turn(id_of(command.turn_id, "turn"))
-        if turn is None or turn.session_id != command.session_id:
-            raise NotFound("There is no turn with this ID.")
+        turn = require("turn", await writer.turn(session.id, id_of(command.turn_id, "turn")))
         if turn.status not in ("queued", "running", "waiting"):
             raise Conflict(f"The turn is already {turn.status}.")
         spent = await writer.cancel([turn], _EVENTS)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.contracts.errors import Conflict, NotFound, PermissionDenied
+from libs.contracts.errors import Conflict, PermissionDenied
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
@@ -39,9 +39,7 @@ class ResolveWait:
         if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
             raise Conflict("The session was deleted.")
         session = readable(locked, context.identity)
-        turn = await writer.turn(id_of(command.turn_id, "turn"))
-        if turn is None or turn.session_id != session.id:
-            raise NotFound("There is no turn with this ID.")
+        turn = require("turn", await writer.turn(session.id, id_of(command.turn_id, "turn")))
         wait = require("action", await waits.find(turn.id, id_of(command.action_id, "action")))
         kind = KINDS[wait.kind]
         _require_permission(kind, session, context.identity)
@@ -71,7 +69,7 @@ class ResolveWait:
             resumes = False
             for wait in await waits.due(turn_id):
                 # Read again for each wait, because resolving a wait uses event numbers.
-                turn = await writer.turn(turn_id)
+                turn = await writer.turn(session_id, turn_id)
                 if turn is not None:
                     resumes = await _resolve(transaction, waits, turn, wait, KINDS[wait.kind].own_answer(wait), "")
             if resumes:

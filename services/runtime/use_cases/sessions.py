@@ -14,7 +14,7 @@ from libs.eventing import Outbox, Transaction
 from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter, create_sessions, remove_sessions
 from services.runtime.domain.beginnings import NewSession, history_of, new_session, valid_new_id
-from services.runtime.domain.sessions import ForkPoint, LockedSession, SessionCreation, readable, writable
+from services.runtime.domain.sessions import LockedSession, SessionCreation, readable, require, writable
 from services.runtime.use_cases.engine.commits import GroupCommit
 
 OpenWriter = Callable[[Transaction], PostgresSessionWriter]
@@ -124,23 +124,16 @@ async def _lock(writer: PostgresSessionWriter, session_id: str, caller: Identity
 async def _last_turn(writer: PostgresSessionWriter, session_id: str, command: sessions.ForkSession) -> int | None:
     """Returns the position of the last turn to copy, or None to copy all turns."""
     if command.before_turn_id is not None:
-        point = await _point(writer, session_id, command.before_turn_id)
+        point = require("turn", await writer.fork_point(session_id, id_of(command.before_turn_id, "turn")))
         if not point.have_those_before_ended:
             raise Conflict("An earlier turn hasn't ended. Wait for it, or cancel it.")
         return point.position - 1
     if command.up_to_turn_id is None:
         return None
-    point = await _point(writer, session_id, command.up_to_turn_id)
+    point = require("turn", await writer.fork_point(session_id, id_of(command.up_to_turn_id, "turn")))
     if not point.has_ended:
         raise Conflict("The turn hasn't ended. Wait for it, or cancel it.")
     return point.position
-
-
-async def _point(writer: PostgresSessionWriter, session_id: str, turn_id: str) -> ForkPoint:
-    point = await writer.fork_point(session_id, id_of(turn_id, "turn"))
-    if point is None:
-        raise NotFound("There is no turn with this ID.")
-    return point
 
 
 async def _remove_if_idle(

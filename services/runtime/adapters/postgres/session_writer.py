@@ -110,7 +110,7 @@ _TURN_COLUMNS: Final = """
     id, session_id, status, company_id, correlation_id, traceparent, event_sequence,
     (SELECT owner_id FROM sessions WHERE sessions.id = session_id)
 """
-_TURN: Final = f"SELECT {_TURN_COLUMNS} FROM turns WHERE id = %s FOR UPDATE"
+_TURN: Final = f"SELECT {_TURN_COLUMNS} FROM turns WHERE id = %s AND session_id = %s FOR UPDATE"
 _LIVE_TURNS: Final = f"""
     SELECT {_TURN_COLUMNS} FROM turns
     WHERE session_id = %s AND (status IN ('queued', 'running') OR status = 'waiting')
@@ -211,9 +211,9 @@ class PostgresSessionWriter:
     async def lock(self, session_id: str) -> LockedSession | None:
         return await self._one(LockedSession, _LOCK, (session_id,))
 
-    async def turn(self, turn_id: str) -> LockedTurn | None:
-        """Returns the turn, which may change unless its session is locked."""
-        return await self._one(_turn, _TURN, (turn_id,))
+    async def turn(self, session_id: str, turn_id: str) -> LockedTurn | None:
+        """Returns the session's turn, which may change unless the session is locked."""
+        return await self._one(_turn, _TURN, (turn_id, session_id))
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
         """Returns the session's queued, running and waiting turns, in order."""

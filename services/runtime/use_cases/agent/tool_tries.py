@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -17,25 +17,23 @@ _FIRST_WAIT_SECONDS: Final = 1.0
 _WAIT_FACTOR: Final = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    """Limits on parallel toolset calls in this process. Time spent waiting counts toward a call's time limit."""
-
-    at_once: int = 200
-    each_company: int = 50
-    each_toolset: int = 20
-
-
 class ToolTries:
-    """Runs tool calls. A process has one instance."""
+    """Runs tool calls. A process has one instance, with limits on its parallel toolset calls.
+
+    Time spent waiting counts toward a call's time limit.
+    """
 
     def __init__(
-        self, limits: CallLimits | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        *,
+        at_once: int = 200,
+        each_company: int = 50,
+        each_toolset: int = 20,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        limits = limits or CallLimits()
-        self._companies = FairSemaphore(limits.at_once, each=limits.each_company)
+        self._companies = FairSemaphore(at_once, each=each_company)
         # The toolset's slot comes first, so that a toolset's queue doesn't hold slots of the company's other toolsets.
-        self._toolsets = FairSemaphore(limits.at_once * limits.each_toolset, each=limits.each_toolset)
+        self._toolsets = FairSemaphore(at_once * each_toolset, each=each_toolset)
         self._sleep = sleep
 
     async def run(self, tool: Tool, arguments: JsonObject, context: ToolContext, *, once: bool = False) -> ToolOutput:

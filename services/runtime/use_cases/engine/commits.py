@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Self, TypeVar
 
 import structlog
@@ -263,47 +264,44 @@ class DeltaStream:
         return {"session_id": turn.session_id, "turn_id": turn.id, "attempt": turn.attempt, "step": self._step}
 
 
+@dataclass(slots=True)
 class DatabaseJournal:
     """Implements TurnJournal for one execution of a turn, and counts the turn's events in ``sequence``."""
 
-    def __init__(
-        self,
-        turn: ClaimedTurn,
-        steps: Sequence[Step],
-        commits: GroupCommit[StepRecord, bool],
-        deltas: DeltaStream,
-        claim: ClaimFuture,
-        watch: TurnWatch,
-        allowed_calls: Mapping[str, str],
-    ) -> None:
-        self.steps = list(steps)
-        self.allowed_calls = allowed_calls
-        self.after_wait = turn.after_wait
-        self.sequence = turn.sequence
-        self._turn = turn
-        self._commits = commits
-        self._deltas = deltas
-        self._claim = claim
-        self._watch = watch
+    turn: ClaimedTurn
+    steps: list[Step]
+    commits: GroupCommit[StepRecord, bool]
+    deltas: DeltaStream
+    claim: ClaimFuture
+    watch: TurnWatch
+    allowed_calls: Mapping[str, str]
+    sequence: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sequence = self.turn.sequence
+
+    @property
+    def after_wait(self) -> bool:
+        return self.turn.after_wait
 
     @property
     def wants_text(self) -> bool:
-        return self._watch.wanted
+        return self.watch.wanted
 
     async def record(self, step: Step) -> None:
         await self.confirm()
         # Send the text before the record, so that the record's events don't arrive long before the last piece of text.
-        self._deltas.finish()
-        record = StepRecord(self._turn, step, step.events(self._turn.session_id, self._turn.id))
-        if not await until_available(lambda: self._commits.submit(record)):
-            raise TurnLost(self._turn.id)
+        self.deltas.finish()
+        record = StepRecord(self.turn, step, step.events(self.turn.session_id, self.turn.id))
+        if not await until_available(lambda: self.commits.submit(record)):
+            raise TurnLost(self.turn.id)
         self.sequence += len(record.events)
         self.steps.append(step)
 
     def output_text(self, piece: str, step: int) -> None:
-        self._deltas.add(piece, step, self.sequence)
+        self.deltas.add(piece, step, self.sequence)
 
     async def confirm(self) -> None:
         """Waits until the turn's claim is committed, since the turn has no row before that. Raises TurnLost."""
-        if not await self._claim.confirm():
-            raise TurnLost(self._turn.id)
+        if not await self.claim.confirm():
+            raise TurnLost(self.turn.id)

@@ -9,7 +9,7 @@ import pytest
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
-from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
+from services.runtime.use_cases.agent.tool_tries import ToolTries
 from tests.support.agent_fakes import CALLER, FakeTool
 
 CONTEXT = ToolContext("call", "turn", "session", CALLER)
@@ -110,18 +110,16 @@ async def _stopped(*calls: list[asyncio.Task[ToolOutput]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "company", "running"),
+    ("tries", "company", "running"),
     [
         # Those that wait for one toolset hold nothing of another.
-        (CallLimits(at_once=10, each_company=5, each_toolset=2), "a", 2),
+        (ToolTries(at_once=10, each_company=5, each_toolset=2), "a", 2),
         # A company leaves places for others.
-        (CallLimits(at_once=4, each_company=3, each_toolset=10), "b", 3),
+        (ToolTries(at_once=4, each_company=3, each_toolset=10), "b", 3),
     ],
 )
-async def test_a_toolset_and_a_company_have_so_many_calls_at_once(
-    limits: CallLimits, company: str, running: int
-) -> None:
-    tries, greedy, modest = ToolTries(limits), _of_toolset("greedy"), _of_toolset("modest")
+async def test_a_toolset_and_a_company_have_so_many_calls_at_once(tries: ToolTries, company: str, running: int) -> None:
+    greedy, modest = _of_toolset("greedy"), _of_toolset("modest")
     calls = await _started(tries, greedy, "a", 20)
     more = await _started(tries, modest, company, 1)
     assert (greedy.running, modest.running) == (running, 1)
@@ -129,7 +127,7 @@ async def test_a_toolset_and_a_company_have_so_many_calls_at_once(
 
 
 async def test_waiting_for_a_place_ends_at_the_time_limit_and_built_in_tools_wait_for_nobody() -> None:
-    tries = ToolTries(CallLimits(at_once=1, each_company=1, each_toolset=1))
+    tries = ToolTries(at_once=1, each_company=1, each_toolset=1)
     calls = await _started(tries, _of_toolset("slow"), "a", 1)
 
     late = _of_toolset("slow", timeout_seconds=0.01)
