@@ -1,7 +1,7 @@
 """Builds the model's context from recent history and the contents of files."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -60,15 +60,9 @@ class ModelContext:
 
 
 class ContextBuilder:
-    def __init__(
-        self,
-        artifacts: SessionArtifacts | None = None,
-        limits: ContextLimits | None = None,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, artifacts: SessionArtifacts | None = None, limits: ContextLimits | None = None) -> None:
         self._artifacts = artifacts
         self._limits = limits or ContextLimits()
-        self._clock = clock
 
     async def build(self, task: AgentTask) -> ModelContext:
         """Builds the context for a task. Raises ServiceUnavailable, or NotFound if a file of the question is missing.
@@ -82,9 +76,7 @@ class ContextBuilder:
         named = _named(messages)
         if self._artifacts is None or not named:
             return ModelContext(messages, warnings=warnings)
-        deadline = self._clock() + self._limits.processing_timeout
-        reader = _FileReader(self._artifacts, self._limits, task, self._clock, deadline, warnings=list(warnings))
-        return await reader.read(messages, named)
+        return await _FileReader(self._artifacts, self._limits, task, list(warnings)).read(messages, named)
 
     def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
         longest = f"{self._limits.history:,} characters"
@@ -107,16 +99,16 @@ class _FileReader:
     artifacts: SessionArtifacts
     limits: ContextLimits
     task: AgentTask
-    clock: Callable[[], float]
-    deadline: float
+    warnings: list[str]
+    deadline: float = field(init=False)
     asked: set[str] = field(init=False)
     documents: int = field(init=False)
     images: int = field(init=False)
     image_bytes: int = field(init=False)
     long: list[Artifact] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.deadline = monotonic() + self.limits.processing_timeout
         self.asked = {part.artifact_id for part in _named([self.task.question])}
         self.documents = self.limits.documents
         self.images = self.limits.images
@@ -150,7 +142,7 @@ class _FileReader:
     async def _processed(self, part: ArtifactPart, *, wait: bool) -> Artifact:
         while True:
             facts = await self.artifacts.get(self.task.session_id, part.artifact_id, self.task.caller)
-            if facts.processing_status != "pending" or part.is_image or not wait or self.clock() >= self.deadline:
+            if facts.processing_status != "pending" or part.is_image or not wait or monotonic() >= self.deadline:
                 return facts
             await asyncio.sleep(self.limits.pause)
 
