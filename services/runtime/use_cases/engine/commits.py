@@ -264,7 +264,7 @@ class DeltaStream:
         return {"session_id": turn.session_id, "turn_id": turn.id, "attempt": turn.attempt, "step": self._step}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DatabaseJournal:
     """Implements TurnJournal for one execution of a turn, and counts the turn's events in ``sequence``."""
 
