@@ -46,10 +46,8 @@ async def create_collection(transaction: Transaction, command: CreateCollection,
 async def update_collection(transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
     """Changes a collection's name or description. Raises ``CollectionNotFound``."""
     collections = PostgresCollectionWriter(transaction)
-    before = await _locked(collections, command.collection_id, context)
-    name = before.name if command.name is None else command.name
-    description = before.description if command.description is None else command.description
-    await collections.describe(command.collection_id, name, description)
+    await _locked(collections, command.collection_id, context)
+    await collections.describe(command.collection_id, command.name, command.description)
     after = await _locked(collections, command.collection_id, context)
     transaction.emit(CollectionUpdated(collection=after.public()), subject=command.collection_id)
 

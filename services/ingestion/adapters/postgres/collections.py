@@ -102,9 +102,11 @@ class PostgresCollectionWriter:
         rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
         return collection_of(rows[0]) if rows else None
 
-    async def describe(self, collection_id: str, name: str, description: str) -> None:
+    async def describe(self, collection_id: str, name: str | None, description: str | None) -> None:
+        """Sets the name and description. A value of None changes nothing."""
         await self._connection.execute(
-            "UPDATE collections SET name = %s, description = %s, updated_at = clock_timestamp() WHERE id = %s",
+            """UPDATE collections SET name = coalesce(%s, name), description = coalesce(%s, description),
+                   updated_at = clock_timestamp() WHERE id = %s""",
             (name, description, collection_id),
         )
 

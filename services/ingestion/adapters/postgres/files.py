@@ -125,16 +125,12 @@ class PostgresFileWriter:
         locked = await fetch_records(self._connection, f"{LIVE_FILES} AND f.id = ANY (%(ids)s)", parameters)
         return {row["id"]: file_of(row) for row in locked}
 
-    async def set_tags(self, file_ids: Sequence[str], tags: Sequence[str]) -> None:
+    async def change(self, file_ids: Sequence[str], tags: list[str] | None, status: FileStatus | None) -> None:
+        """Sets the files' tags and status. A value of None changes nothing."""
         await self._connection.execute(
-            "UPDATE files SET tags = %s, updated_at = clock_timestamp() WHERE id = ANY (%s)",
-            (list(tags), list(file_ids)),
-        )
-
-    async def set_status(self, file_ids: Sequence[str], status: FileStatus) -> None:
-        await self._connection.execute(
-            "UPDATE files SET status = %s, updated_at = clock_timestamp() WHERE id = ANY (%s)",
-            (status, list(file_ids)),
+            """UPDATE files SET tags = coalesce(%s, tags), status = coalesce(%s, status), updated_at = clock_timestamp()
+               WHERE id = ANY (%s)""",
+            (tags, status, list(file_ids)),
         )
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
