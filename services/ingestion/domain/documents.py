@@ -79,16 +79,7 @@ class Chunk:
     terms: TermCounts | None = field(default=None, compare=False, repr=False)
 
 
-def settings_hash(strategy: ChunkingStrategy) -> str:
-    """Returns the same hash for equal settings."""
-    return sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-class ChunkIds:
-    """Creates chunk IDs. The same source and settings always result in the same IDs."""
-
-    def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
-        self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")
-
-    def of(self, index: int) -> str:
-        return str(uuid5(self._document, str(index)))
+def namespace_of(source: str, strategy: ChunkingStrategy) -> UUID:
+    """Returns the namespace of chunk IDs. The same source and settings always result in the same namespace."""
+    settings = sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return uuid5(_CHUNKS, f"{source}/{settings}")

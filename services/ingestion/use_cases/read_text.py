@@ -48,7 +48,8 @@ class ReadArtifactText:
 
     async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
         """Returns a part of the artifact's text. Raises ``ArtifactNotFound``."""
-        if artifact_id not in await self.locator.locate(caller.company_id, [artifact_id]):
+        located, _ = await self.locator.locate(caller.company_id, [artifact_id])
+        if not located:
             raise ArtifactNotFound
         try:
             text = await _text(self.store, artifact_text_key(artifact_id))

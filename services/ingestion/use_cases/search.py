@@ -173,12 +173,12 @@ class SearchArtifacts:
 
     async def __call__(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
         """Returns the best-matching passages, best first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
-        documents = await self.locator.locate(caller.company_id, body.artifact_ids or [])
-        if any(located.lost for located in documents.values()):
+        documents, some_lost = await self.locator.locate(caller.company_id, body.artifact_ids or [])
+        if some_lost:
             raise _documents_lost()
         by_index: dict[IndexRef, set[str]] = {}
-        for artifact_id, located in documents.items():
-            by_index.setdefault(located.index, set()).add(artifact_id)
+        for artifact_id, index in documents.items():
+            by_index.setdefault(index, set()).add(artifact_id)
         found = await self._search(by_index, body) if by_index else []
         found.sort(key=lambda each: each.score, reverse=True)
         return ArtifactPassages(results=found[: body.top_k])
