@@ -11,7 +11,7 @@ from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from libs.quotas import CompanyAmounts
 from services.ingestion.domain.engines import FileSelection
-from services.ingestion.domain.files import FileFilter, StoredFile
+from services.ingestion.domain.files import FileFilter, FileNotFound, StoredFile
 
 FILES: Final = "files"
 FILE_BYTES: Final = "file_bytes"
@@ -51,9 +51,12 @@ class PostgresFileReader:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, company_id: str, file_id: str) -> StoredFile | None:
+    async def get(self, company_id: str, file_id: str) -> StoredFile:
+        """Returns a file. Raises ``FileNotFound``."""
         rows = await self._database.records(f"{LIVE_FILES} AND f.id = %(id)s", {"company": company_id, "id": file_id})
-        return file_of(rows[0]) if rows else None
+        if not rows:
+            raise FileNotFound()
+        return file_of(rows[0])
 
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
