@@ -28,9 +28,9 @@ from services.artifacts.entrypoints.resources.artifacts import serve_artifacts
 from services.artifacts.entrypoints.resources.contents import serve_contents
 from services.artifacts.settings import ArtifactsSettings
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
+from services.artifacts.use_cases.contents import Contents
 from services.artifacts.use_cases.copy_to_platform import resend_commands
 from services.artifacts.use_cases.links import Links
-from services.artifacts.use_cases.read_contents import Contents
 from services.artifacts.use_cases.read_tables import ReadTables
 from services.artifacts.use_cases.upload_artifact import UploadArtifact
 
