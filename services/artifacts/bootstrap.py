@@ -28,10 +28,9 @@ from services.artifacts.entrypoints.resources.artifacts import serve_artifacts
 from services.artifacts.entrypoints.resources.contents import serve_contents
 from services.artifacts.settings import ArtifactsSettings
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
+from services.artifacts.use_cases.contents import Contents
 from services.artifacts.use_cases.copy_to_platform import resend_commands
-from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
 from services.artifacts.use_cases.links import Links
-from services.artifacts.use_cases.read_contents import Contents
 from services.artifacts.use_cases.read_tables import ReadTables
 from services.artifacts.use_cases.upload_artifact import UploadArtifact
 
@@ -62,7 +61,7 @@ def build(settings: ArtifactsSettings) -> Service:
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
     service.count_amounts(amounts)
     _add_resources(service, settings, store, tables.wake, amounts)
-    follow_sessions(service.follow("sessions", linger=True), DeleteSessionArtifacts(collect.wake))
+    follow_sessions(service.follow("sessions", linger=True), collect.wake)
     follow_ingestion(service.follow("ingestion"))
     service.background("tables.read", tables.run)
     service.reclaim(jobs, settings.lease_seconds / 4)

@@ -179,8 +179,7 @@ def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: O
     service.background("backlog.count", lambda: repeat(partial(count_backlog, database), _BACKLOG_SECONDS))
     drop = DropIndexes(PostgresIndexDeletion(database, outbox), search.engines)
     service.background("indexes.drop", lambda: repeat(drop, _DROP_SECONDS))
-    catalog = PostgresIndexCatalog(database)
-    indexes = InspectIndexes(catalog, search.engines, _lost_indexes(service, search), time.monotonic)
+    indexes = InspectIndexes(_lost_indexes(service, search), time.monotonic)
     artifacts = InspectArtifactIndexes(PostgresArtifactJobs(database, outbox), search.engines)
 
     async def inspect() -> None:

@@ -39,11 +39,8 @@ def build(settings: RegistrySettings) -> Service:
     reading = ReadToolsets(toolsets, secrets, catalogues, runtime)
     commands, http = service.commands, service.http
     serve_agents(commands, http, Agents(agents, configurations), agents, configurations)
-    serve_toolsets(commands, http, Toolsets(toolsets, secrets, runtime, _asking_targets()), toolsets, reading)
+    # Limits concurrent calls to targets, so that one company's slow targets don't block other companies.
+    permits = FairSemaphore(32, waiting=16, each=4)
+    serve_toolsets(commands, http, Toolsets(toolsets, secrets, runtime, permits), toolsets, reading)
     serve_secrets(commands, http, secrets)
     return service
-
-
-def _asking_targets() -> FairSemaphore:
-    """Limits concurrent calls to targets, so that one company's slow targets don't block other companies."""
-    return FairSemaphore(32, waiting=16, each=4)

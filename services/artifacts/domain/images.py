@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 HEAD_BYTES: Final = 512 * 1024
@@ -11,25 +10,13 @@ _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD8)})
 
 
-@dataclass(frozen=True, slots=True)
-class Dimensions:
-    """The size of an image in pixels."""
-
-    width: int
-    height: int
-
-    @property
-    def pixels(self) -> int:
-        return self.width * self.height
-
-
-def dimensions(content_type: str, head: bytes) -> Dimensions | None:
-    """Returns the image's dimensions, or None if the file is corrupt or isn't an image of this type."""
+def dimensions(content_type: str, head: bytes) -> tuple[int, int] | None:
+    """Returns the image's width and height in pixels, or None if the file is corrupt or not an image of this type."""
     try:
         width, height = _READERS[content_type](head)
     except (struct.error, IndexError, ValueError):
         return None
-    return Dimensions(width, height) if width > 0 and height > 0 else None
+    return (width, height) if width > 0 and height > 0 else None
 
 
 def _png(head: bytes) -> tuple[int, int]:

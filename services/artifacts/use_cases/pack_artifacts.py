@@ -10,7 +10,7 @@ from typing import Any
 from libs.contracts.file_names import distinct
 from libs.contracts.identity import Identity
 from services.artifacts.domain.artifacts import StoredArtifact
-from services.artifacts.use_cases.read_contents import Contents
+from services.artifacts.use_cases.contents import Contents
 
 
 class _ZipOutput(io.RawIOBase):

@@ -82,13 +82,14 @@ class UploadArtifact:
         found = images.dimensions(content_type, head)
         if found is None:
             raise UnsupportedMediaType(f"'{name}' isn't a readable image: its width and height are missing.")
-        if found.pixels > self.max_pixels:
+        width, height = found
+        if width * height > self.max_pixels:
             raise invalid_file(
-                f"'{name}' is {found.width} x {found.height} pixels. The maximum is {self.max_pixels} pixels in total.",
+                f"'{name}' is {width} x {height} pixels. The maximum is {self.max_pixels} pixels in total.",
                 "image_too_large",
                 "scale it down",
             )
-        metadata.update(width=found.width, height=found.height)
+        metadata.update(width=width, height=height)
 
     async def _store(
         self, receiving: Receiving, file: ReceivedFile, metadata: Mapping[str, Any], what: Upload

@@ -38,14 +38,6 @@ class IndexRef:
     index_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentIndex:
-    """The index that contains a document's chunks. If the index is ``lost``, the document will be indexed again."""
-
-    index: IndexRef
-    lost: bool = False
-
-
 def artifact_text_key(artifact_id: str) -> str:
     """Returns the key of the artifact's parsed text in the object store."""
     return f"artifacts/{artifact_id}/text"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 import orjson
@@ -40,23 +39,17 @@ class ParsedDocument:
 
     text: str
     segments: tuple[Segment, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Encodes the document for storage, as a line of JSON followed by the text in UTF-8."""
-        head = {
-            "segments": [(s.text_start, s.text_end, s.page, s.row) for s in self.segments],
-            "metadata": dict(self.metadata),
-        }
+        head = {"segments": [(s.text_start, s.text_end, s.page, s.row) for s in self.segments]}
         return orjson.dumps(head) + b"\n" + self.text.encode()
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> ParsedDocument:
         end = stored.index(b"\n")
         head = orjson.loads(stored[:end])
-        return cls(
-            str(memoryview(stored)[end + 1 :], "utf-8"), tuple(Segment(*s) for s in head["segments"]), head["metadata"]
-        )
+        return cls(str(memoryview(stored)[end + 1 :], "utf-8"), tuple(Segment(*s) for s in head["segments"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +79,7 @@ class Chunk:
     terms: TermCounts | None = field(default=None, compare=False, repr=False)
 
 
-def settings_hash(strategy: ChunkingStrategy) -> str:
-    """Returns the same hash for equal settings."""
-    return sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-class ChunkIds:
-    """Creates chunk IDs. The same source and settings always result in the same IDs."""
-
-    def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
-        self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")
-
-    def of(self, index: int) -> str:
-        return str(uuid5(self._document, str(index)))
+def namespace_of(source: str, strategy: ChunkingStrategy) -> UUID:
+    """Returns the namespace of chunk IDs. The same source and settings always result in the same namespace."""
+    settings = sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return uuid5(_CHUNKS, f"{source}/{settings}")

@@ -22,7 +22,7 @@ from libs.contracts.resources.files import FileResult
 from libs.eventing import Transaction
 from services.ingestion.adapters.postgres.collections import PostgresCollectionWriter
 from services.ingestion.adapters.postgres.files import PostgresFileWriter
-from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
+from services.ingestion.domain.collections import StoredCollection
 from services.ingestion.domain.files import FileNotFound
 
 
@@ -46,18 +46,16 @@ async def create_collection(transaction: Transaction, command: CreateCollection,
 async def update_collection(transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
     """Changes a collection's name or description. Raises ``CollectionNotFound``."""
     collections = PostgresCollectionWriter(transaction)
-    before = await _locked(collections, command.collection_id, context)
-    name = before.name if command.name is None else command.name
-    description = before.description if command.description is None else command.description
-    await collections.describe(command.collection_id, name, description)
-    after = await _locked(collections, command.collection_id, context)
+    await collections.lock(context.identity.company_id, command.collection_id)
+    await collections.describe(command.collection_id, command.name, command.description)
+    after = await collections.lock(context.identity.company_id, command.collection_id)
     transaction.emit(CollectionUpdated(collection=after.public()), subject=command.collection_id)
 
 
 async def delete_collection(transaction: Transaction, command: DeleteCollection, context: CommandContext) -> None:
     """Deletes a collection, but not its files. Raises ``CollectionNotFound``."""
     collections = PostgresCollectionWriter(transaction)
-    await _locked(collections, command.collection_id, context)
+    await collections.lock(context.identity.company_id, command.collection_id)
     await collections.delete(command.collection_id)
     transaction.emit(CollectionDeleted(collection_id=command.collection_id), subject=command.collection_id)
 
@@ -69,7 +67,7 @@ async def add_files(transaction: Transaction, command: AddCollectionFiles, conte
     """
     collections, requested = PostgresCollectionWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await PostgresFileWriter(transaction).lock(context.identity.company_id, requested)
-    await _locked(collections, command.collection_id, context)
+    await collections.lock(context.identity.company_id, command.collection_id)
     added = await collections.add_files(command.collection_id, list(existing), context.message.correlation_id)
     results = [_result(file_id, file_id in existing, file_id in added) for file_id in requested]
     reply = CollectionFilesReply(
@@ -82,20 +80,11 @@ async def add_files(transaction: Transaction, command: AddCollectionFiles, conte
 async def remove_file(transaction: Transaction, command: RemoveCollectionFile, context: CommandContext) -> None:
     """Removes a file from a collection. Raises ``CollectionNotFound`` and ``FileNotFound``."""
     collections = PostgresCollectionWriter(transaction)
-    await _locked(collections, command.collection_id, context)
+    await collections.lock(context.identity.company_id, command.collection_id)
     if not await collections.remove_file(command.collection_id, command.file_id, context.message.correlation_id):
         raise FileNotFound()
     removed = CollectionFileRemoved(collection_id=command.collection_id, file_id=command.file_id)
     transaction.emit(removed, subject=command.collection_id)
-
-
-async def _locked(
-    collections: PostgresCollectionWriter, collection_id: str, context: CommandContext
-) -> StoredCollection:
-    collection = await collections.lock(context.identity.company_id, collection_id)
-    if collection is None:
-        raise CollectionNotFound()
-    return collection
 
 
 def _result(file_id: str, exists: bool, is_new: bool) -> FileResult:

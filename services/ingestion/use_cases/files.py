@@ -47,10 +47,8 @@ async def _apply(
     if command.operation == "delete":
         await files.delete(ids, context.message.correlation_id)
         return [(file_id, FileDeleted(file_id=file_id)) for file_id in ids]
-    if command.tags is not None:
-        await files.set_tags(ids, list(dict.fromkeys(command.tags)))
-    if command.status is not None:
-        await files.set_status(ids, command.status)
+    tags = None if command.tags is None else list(dict.fromkeys(command.tags))
+    await files.change(ids, tags, command.status)
     changed = await files.lock(context.identity.company_id, ids)
     return [(file_id, FileUpdated(file=changed[file_id].public())) for file_id in ids]
 

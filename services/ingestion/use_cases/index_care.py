@@ -79,11 +79,7 @@ class InspectIndexes:
     A starting engine may not know all of its indexes yet, so a single inspection isn't enough.
     """
 
-    def __init__(
-        self, catalog: PostgresIndexCatalog, engines: Engines, lost_indexes: LostIndexes, clock: Callable[[], float]
-    ) -> None:
-        self._catalog = catalog
-        self._engines = engines
+    def __init__(self, lost_indexes: LostIndexes, clock: Callable[[], float]) -> None:
         self._lost_indexes = lost_indexes
         self._clock = clock
         self._suspected: set[str] = set()
@@ -91,9 +87,9 @@ class InspectIndexes:
 
     async def __call__(self) -> int:
         """Inspects the indexes. Returns how many were replaced."""
-        known = {index.id: index for index in await self._catalog.known()}
+        known = {index.id: index for index in await self._lost_indexes.catalog.known()}
         indexes = [IndexRef(index.engine, index.id) for index in known.values()]
-        suspected = {index.index_id for index in await missing(self._engines, indexes)}
+        suspected = {index.index_id for index in await missing(self._lost_indexes.engines, indexes)}
         suspected |= {index.id for index in self._to_count(known) if await self._is_short(index)}
         confirmed, self._suspected = suspected & self._suspected, suspected - self._suspected
         # The next inspection counts an incomplete index again.
@@ -112,7 +108,7 @@ class InspectIndexes:
             index
             for index in known.values()
             if index.settled
-            and index.engine in self._engines
+            and index.engine in self._lost_indexes.engines
             and now - self._counted.get(index.id, -inf) >= _COUNTED_AGAIN_SECONDS
         ]
         chosen = sorted(due, key=lambda index: index.id not in self._suspected)[:_COUNTED_AT_ONCE]

@@ -24,7 +24,6 @@ from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowled
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
     KnowledgeBaseNotFound,
-    KnowledgeBaseView,
     StoredKnowledgeBase,
 )
 from services.ingestion.domain.runs import RunRef
@@ -73,7 +72,7 @@ class KnowledgeBases:
         await bases.add(created)
         if body.ingest:
             await bases.start_run(created, _new_run(created.id, context))
-        event = KnowledgeBaseCreated(knowledge_base=(await _view(bases, created)).public())
+        event = KnowledgeBaseCreated(knowledge_base=(await bases.view(created.company_id, created.id)).public())
         transaction.emit(event, subject=created.id)
 
     async def check_change(self, command: UpdateKnowledgeBase, context: CommandContext) -> IndexSettings | None:
@@ -83,8 +82,6 @@ class KnowledgeBases:
         """
         body = command.changes
         stored = await self.reader.get(context.identity.company_id, command.knowledge_base_id)
-        if stored is None:
-            raise KnowledgeBaseNotFound()
         if not (body.processing_engine or body.chunking_strategy or body.embedding_config):
             return None
         before = stored.settings
@@ -105,7 +102,7 @@ class KnowledgeBases:
         Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``.
         """
         bases, body = PostgresKnowledgeBaseWriter(transaction), command.changes
-        stored = await _locked(bases, command.knowledge_base_id, context)
+        stored = await bases.lock(context.identity.company_id, command.knowledge_base_id)
         files = [*(body.file_ids or ()), *command.add_file_ids]
         await _require(bases, stored.company_id, body.collection_ids or (), files)
         changed = replace(
@@ -122,13 +119,13 @@ class KnowledgeBases:
         if command.ingest:
             await bases.start_run(changed, _new_run(changed.id, context))
             await bases.set_running(stored)
-        event = KnowledgeBaseUpdated(knowledge_base=(await _view(bases, changed)).public())
+        event = KnowledgeBaseUpdated(knowledge_base=(await bases.view(changed.company_id, changed.id)).public())
         transaction.emit(event, subject=changed.id)
 
     async def ingest(self, transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
         """Starts a run, or restarts the active run. Raises ``KnowledgeBaseNotFound``."""
         bases = PostgresKnowledgeBaseWriter(transaction)
-        stored = await _locked(bases, command.knowledge_base_id, context)
+        stored = await bases.lock(context.identity.company_id, command.knowledge_base_id)
         started = await bases.start_run(stored, _new_run(stored.id, context))
         transaction.emit(await _queued(bases, stored, started), subject=stored.id)
 
@@ -138,20 +135,23 @@ class KnowledgeBases:
         Raises ``KnowledgeBaseNotFound``.
         """
         bases = PostgresKnowledgeBaseWriter(transaction)
-        stored = await _locked(bases, command.knowledge_base_id, context)
+        stored = await bases.lock(context.identity.company_id, command.knowledge_base_id)
         await bases.begin_deletion(stored.id, _new_run(stored.id, context))
 
 
 async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
     """Starts a run that builds a replacement for a lost index. Returns None if the index is no longer in use."""
-    stored = await bases.lock(run.company_id, run.knowledge_base_id)
-    started = await bases.replace_index(stored, index_id, run) if stored else None
-    return await _queued(bases, stored, started) if stored and started else None
+    try:
+        stored = await bases.lock(run.company_id, run.knowledge_base_id)
+    except KnowledgeBaseNotFound:
+        return None
+    started = await bases.replace_index(stored, index_id, run)
+    return await _queued(bases, stored, started) if started else None
 
 
 async def _queued(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBase, started: RunRef) -> IngestionQueued:
     await bases.set_running(stored)
-    view = await _view(bases, stored)
+    view = await bases.view(stored.company_id, stored.id)
     return IngestionQueued(
         knowledge_base_id=stored.id,
         ingestion_id=started.id,
@@ -167,21 +167,6 @@ def _new_run(knowledge_base_id: str, context: CommandContext) -> RunRef:
         run_id, knowledge_base_id, message.company_id, run_id, message.correlation_id, message.causation_id,
         message.traceparent,
     )  # fmt: skip
-
-
-async def _locked(
-    bases: PostgresKnowledgeBaseWriter, knowledge_base_id: str, context: CommandContext
-) -> StoredKnowledgeBase:
-    stored = await bases.lock(context.identity.company_id, knowledge_base_id)
-    if stored is None:
-        raise KnowledgeBaseNotFound()
-    return stored
-
-
-async def _view(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
-    view = await bases.view(stored.company_id, stored.id)
-    assert view is not None
-    return view
 
 
 async def _require(

@@ -13,7 +13,6 @@ from services.ingestion.adapters.postgres.files import PostgresFileReader
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.artifacts import ArtifactNotFound, artifact_text_key
 from services.ingestion.domain.documents import ParsedDocument
-from services.ingestion.domain.files import FileNotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,6 @@ class ReadFileText:
     async def __call__(self, caller: Identity, file_id: str, *, offset: int, limit: int) -> FileText:
         """Returns a part of the file's text. Raises ``FileNotFound``, or ``Conflict`` if there's no parsed text."""
         file = await self.files.get(caller.company_id, file_id)
-        if file is None:
-            raise FileNotFound
         state = (await self.texts.states([file.text])).get(file.text)
         if state is not None and state.failure is not None:
             raise Conflict(f"The file couldn't be read. {state.failure}")
@@ -48,7 +45,8 @@ class ReadArtifactText:
 
     async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
         """Returns a part of the artifact's text. Raises ``ArtifactNotFound``."""
-        if artifact_id not in await self.locator.locate(caller.company_id, [artifact_id]):
+        located, _ = await self.locator.locate(caller.company_id, [artifact_id])
+        if not located:
             raise ArtifactNotFound
         try:
             text = await _text(self.store, artifact_text_key(artifact_id))

@@ -30,7 +30,7 @@ from services.ingestion.domain.engines import (
     Query,
     Vector,
 )
-from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
+from services.ingestion.domain.knowledge_bases import IndexSettings, LiveIndex
 from services.ingestion.domain.ranking import search
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
@@ -43,8 +43,8 @@ _RETRY: Final = RetryPolicy(first=0.0, attempts=2)
 
 
 class LiveIndexes(Protocol):
-    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
-        """Returns the index to search and its settings, or None if the knowledge base doesn't exist."""
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex:
+        """Returns the index to search and its settings. Raises ``KnowledgeBaseNotFound``."""
 
 
 class SearchableFiles(Protocol):
@@ -118,8 +118,6 @@ class SearchKnowledgeBase:
         self, company_id: str, knowledge_base_id: str, body: SearchBody, deadline: SearchDeadline
     ) -> list[Citation]:
         index = await self.indexes.live_index(company_id, knowledge_base_id)
-        if index is None:
-            raise KnowledgeBaseNotFound
         if index.given_up:
             raise ServiceUnavailable(
                 "The search engine has lost this knowledge base's index, which is being rebuilt. Try again later.",
@@ -173,12 +171,12 @@ class SearchArtifacts:
 
     async def __call__(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
         """Returns the best-matching passages, best first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
-        documents = await self.locator.locate(caller.company_id, body.artifact_ids or [])
-        if any(located.lost for located in documents.values()):
+        documents, some_lost = await self.locator.locate(caller.company_id, body.artifact_ids or [])
+        if some_lost:
             raise _documents_lost()
         by_index: dict[IndexRef, set[str]] = {}
-        for artifact_id, located in documents.items():
-            by_index.setdefault(located.index, set()).add(artifact_id)
+        for artifact_id, index in documents.items():
+            by_index.setdefault(index, set()).add(artifact_id)
         found = await self._search(by_index, body) if by_index else []
         found.sort(key=lambda each: each.score, reverse=True)
         return ArtifactPassages(results=found[: body.top_k])

@@ -9,7 +9,6 @@ from libs.contracts.messages import CommandContext
 from libs.contracts.resources.secrets import DeleteSecret, PutSecret, SecretDeleted, SecretStored
 from libs.eventing import Transaction
 from services.registry.adapters.postgres.secrets import PostgresSecretWriter
-from services.registry.domain.secret import SecretNotFound
 
 
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
@@ -27,6 +26,4 @@ async def delete_secret(transaction: Transaction, command: DeleteSecret, context
     """Deletes a secret. Calls to tools that need the secret will fail. Raises ``SecretNotFound``."""
     secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
     secret = await secrets.delete(company_id, command.name, datetime.now(UTC))
-    if secret is None:
-        raise SecretNotFound()
     transaction.emit(SecretDeleted(name=secret.name), subject=secret.id)

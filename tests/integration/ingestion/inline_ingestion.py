@@ -106,9 +106,8 @@ class InlineWorker:
         progress = ProgressThrottle(self.items, time.monotonic)
         indexing = DocumentIndexer(self.items, progress, self.embedders, self.engines)
         self.ingestion = IngestItems(self.items, self.runs, progress, self.loading, indexing, Claims())
-        catalog = PostgresIndexCatalog(database)
-        lost_indexes = LostIndexes(catalog, self.engines, outbox)
-        self.inspect = InspectIndexes(catalog, self.engines, lost_indexes, time.monotonic)
+        lost_indexes = LostIndexes(PostgresIndexCatalog(database), self.engines, outbox)
+        self.inspect = InspectIndexes(lost_indexes, time.monotonic)
         self.advance = AdvanceRun(self.runs, self.engines, lost_indexes, Claims())
 
     async def step(self, limit: int = 500) -> int:

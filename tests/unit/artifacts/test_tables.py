@@ -15,7 +15,7 @@ from libs.contracts.identifiers import new_id
 from libs.documents import CSV, JSON, DocumentUnreadable, Table
 from services.artifacts.adapters.tables.reader import TableProcesses
 from services.artifacts.adapters.tables.summary import KEPT_ROWS, SampleBudget, summarize, summarize_file
-from services.artifacts.domain.images import Dimensions, dimensions
+from services.artifacts.domain.images import dimensions
 from services.artifacts.domain.links import LinkSigner, artifact_of, link_path
 from tests.support.office_files import xlsx
 
@@ -134,7 +134,7 @@ IMAGES = [
 
 @pytest.mark.parametrize(("content_type", "head"), IMAGES)
 def test_dimensions_are_read_from_the_beginning(content_type: str, head: bytes) -> None:
-    assert dimensions(content_type, head) == Dimensions(640, 480)
+    assert dimensions(content_type, head) == (640, 480)
 
 
 @pytest.mark.parametrize(("content_type", "head"), IMAGES)

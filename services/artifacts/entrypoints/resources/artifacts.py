@@ -24,10 +24,10 @@ from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
 from services.artifacts.domain.artifacts import is_safe_inline
 from services.artifacts.domain.links import artifact_of
+from services.artifacts.use_cases.contents import Contents
 from services.artifacts.use_cases.copy_to_platform import copy_to_platform, remove_from_platform
 from services.artifacts.use_cases.links import Links
 from services.artifacts.use_cases.pack_artifacts import packed
-from services.artifacts.use_cases.read_contents import Contents
 from services.artifacts.use_cases.upload_artifact import Upload, UploadArtifact
 
 Preview = Annotated[str, Query(max_length=20)]

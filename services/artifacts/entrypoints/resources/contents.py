@@ -6,7 +6,7 @@ from fastapi import APIRouter, FastAPI, Query
 
 from libs.contracts.resources.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
 from libs.service_defaults import Caller, Offset
-from services.artifacts.use_cases.read_contents import Contents
+from services.artifacts.use_cases.contents import Contents
 
 Characters = Annotated[int, Query(ge=1, le=1_000_000)]
 Rows = Annotated[int, Query(ge=1, le=100)]

@@ -3,12 +3,13 @@
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from uuid import uuid5
 
 from semantic_text_splitter import MarkdownSplitter
 
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy, SplitBy
 from services.ingestion.adapters.chunking.spans import PARAGRAPH_GAP, SENTENCE_GAP, Cutter, Span, Units
-from services.ingestion.domain.documents import Chunk, ChunkIds, ParsedDocument, Segment
+from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment, namespace_of
 
 # Pages and sentences can have any length, but indexes and models limit the length of a chunk.
 LONGEST_CHUNK = 200_000
@@ -24,7 +25,7 @@ def cut(
 ) -> list[Chunk]:
     """Cuts a document into chunks. Calls ``part_done`` after every 1,000 chunks."""
     text = document.text
-    ids = ChunkIds(source, strategy)
+    namespace = namespace_of(source, strategy)
     segments = _SegmentLookup(document.segments)
     chunks: list[Chunk] = []
     last = (-1, -1)
@@ -35,7 +36,7 @@ def cut(
         last = (start, end)
         page, row = segments.of(start)
         index = len(chunks)
-        chunks.append(Chunk(ids.of(index), index, text[start:end], start, end, page, row))
+        chunks.append(Chunk(str(uuid5(namespace, str(index))), index, text[start:end], start, end, page, row))
         if len(chunks) % _CHUNKS_OF_A_PART == 0:
             part_done()
     return chunks

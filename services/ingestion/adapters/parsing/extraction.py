@@ -33,7 +33,7 @@ def html(text: str) -> ParsedDocument:
     name = " ".join(unescape(title.group(1)).split()) if title else ""
     if name and name not in body[:_TITLE_SHOWN]:
         body = f"{name}\n\n{body}"
-    return ParsedDocument(body, metadata={"title": name} if name else {})
+    return ParsedDocument(body)
 
 
 def cleaned(text: str) -> ParsedDocument:
@@ -65,7 +65,7 @@ def _pages(texts: Mapping[int, str]) -> ParsedDocument:
         parts.append(text)
         segments.append(Segment(length, length + len(text), number))
         length += len(text) + len(_PAGE_BREAK)
-    return ParsedDocument(_PAGE_BREAK.join(parts), tuple(segments), {"pages": len(texts)})
+    return ParsedDocument(_PAGE_BREAK.join(parts), tuple(segments))
 
 
 def _clean(text: str) -> str:

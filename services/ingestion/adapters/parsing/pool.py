@@ -81,7 +81,11 @@ class ParsingPool:
             _log.warning("parsing_process.died", reason=str(died))
             raise Unparsable("crashed", "The parser crashed on this file.") from None
         except OutOfTime as problem:
-            raise self._too_slow(problem) from None
+            what, seconds = "a part of the file", self._process_limits.seconds
+            if problem.whole:
+                what, seconds = "the file", self._process_limits.job_seconds
+            message = f"Parsing {what} took longer than {seconds:g} seconds."
+            raise Unparsable("timeout", message, retryable=True) from None
         except OutOfMemory:
             most = self._process_limits.memory_bytes // 1024**2
             raise Unparsable("memory", f"Parsing the file needs more than {most:,} MB of memory.") from None
@@ -90,12 +94,6 @@ class ParsingPool:
         if path is not None:
             PARSED_BYTES.inc(_size(path))
         return head, answer
-
-    def _too_slow(self, problem: OutOfTime) -> Unparsable:
-        what, seconds = "a part of the file", self._process_limits.seconds
-        if problem.whole:
-            what, seconds = "the file", self._process_limits.job_seconds
-        return Unparsable("timeout", f"Parsing {what} took longer than {seconds:g} seconds.", retryable=True)
 
 
 def _parsing(name: str, content_type: str) -> dict[str, Any]:

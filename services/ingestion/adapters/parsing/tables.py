@@ -61,7 +61,7 @@ class TableText:
             self.row(_line(heading, None), held, page)
 
     def document(self) -> ParsedDocument:
-        return ParsedDocument("\n".join(self._lines), tuple(self._segments), {"rows": len(self._segments)})
+        return ParsedDocument("\n".join(self._lines), tuple(self._segments))
 
 
 def check_length(characters: int) -> None:

@@ -180,8 +180,7 @@ class _Document:
     def _related(self, part: str) -> Iterator[tuple[str, str]]:
         """Yields the kind and name of each part that this part refers to. An empty ``part`` is the package itself."""
         folder = posixpath.dirname(part)
-        relations = self._part(_relations(part))
-        for relation in relations if relations is not None else ():
+        for relation in self._relations(part):
             target = relation.get("Target", "")
             if relation.get("TargetMode") != "External":
                 full = posixpath.normpath(posixpath.join(folder, target)) if target[:1] != "/" else target[1:]
@@ -189,12 +188,16 @@ class _Document:
 
     def _addresses(self, part: str) -> dict[str, str]:
         """Returns the addresses of the part's links by reference ID."""
-        relations = self._part(_relations(part))
         return {
             relation.get("Id", ""): relation.get("Target", "")
-            for relation in (relations if relations is not None else ())
+            for relation in self._relations(part)
             if relation.get("TargetMode") == "External"
         }
+
+    def _relations(self, part: str) -> Iterator[Element]:
+        folder, name = posixpath.split(part)
+        root = self._part(posixpath.join(folder, "_rels", f"{name}.rels"))
+        yield from root if root is not None else ()
 
     def _part(self, name: str) -> Element | None:
         try:
@@ -207,11 +210,6 @@ class _Document:
                 return ElementTree.parse(content, parser).getroot()  # noqa: S314
             except (ElementTree.ParseError, zipfile.BadZipFile, EOFError, ValueError) as error:
                 raise DocumentUnreadable(f"The file is damaged or incomplete: {error}.") from None
-
-
-def _relations(part: str) -> str:
-    folder, name = posixpath.split(part)
-    return posixpath.join(folder, "_rels", f"{name}.rels")
 
 
 class _Builder(ElementTree.TreeBuilder):

@@ -12,7 +12,7 @@ from libs.fairness import Capacity
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import no_holder
-from services.ingestion.domain.artifacts import ArtifactJob, DocumentIndex, IndexRef
+from services.ingestion.domain.artifacts import ArtifactJob, IndexRef
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
 # Companies take turns: every company's first document comes before any company's second document. Documents of lost
@@ -213,15 +213,15 @@ class PostgresArtifactLocator:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def locate(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, DocumentIndex]:
-        """Returns the index of each indexed document of the company, even if the index has been lost."""
+    async def locate(self, company_id: str, artifact_ids: Collection[str]) -> tuple[dict[str, IndexRef], bool]:
+        """Returns the index of each indexed document of the company, and whether any of these indexes has been lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s
                  AND (state = 'indexed' OR state = 'pending' AND lost_at IS NOT NULL)""",
             (list(artifact_ids), company_id),
         )
-        return {row[0]: DocumentIndex(IndexRef(row[1], row[2]), row[3]) for row in found}
+        return {row[0]: IndexRef(row[1], row[2]) for row in found}, any(row[3] for row in found)
 
 
 def _of(job: ArtifactJob) -> dict[str, Any]:

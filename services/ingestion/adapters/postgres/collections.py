@@ -9,7 +9,7 @@ from psycopg.types.json import Json
 from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Connection, Database, Order, fetch_page, fetch_records
-from services.ingestion.domain.collections import Content, StoredCollection, published_state
+from services.ingestion.domain.collections import CollectionNotFound, Content, StoredCollection, published_state
 
 _COLUMNS: Final = """
     c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
@@ -43,6 +43,12 @@ def collection_of(row: dict[str, Any]) -> StoredCollection:
     return StoredCollection(**{name: value for name, value in row.items() if name not in _CONTENT}, content=content)
 
 
+def _only(rows: Sequence[dict[str, Any]]) -> StoredCollection:
+    if not rows:
+        raise CollectionNotFound()
+    return collection_of(rows[0])
+
+
 _NEWEST_FIRST: Final = Order(("c.created_at", "c.id"), ("timestamptz", "text"))
 
 
@@ -52,11 +58,10 @@ class PostgresCollectionReader:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, company_id: str, collection_id: str) -> StoredCollection | None:
-        rows = await self._database.records(
-            f"{COLLECTIONS} WHERE c.company_id = %s AND c.id = %s", (company_id, collection_id)
-        )
-        return collection_of(rows[0]) if rows else None
+    async def get(self, company_id: str, collection_id: str) -> StoredCollection:
+        """Returns a collection. Raises ``CollectionNotFound``."""
+        key = (company_id, collection_id)
+        return _only(await self._database.records(f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key))
 
     async def page(
         self, company_id: str, *, limit: int, offset: int, cursor: str | None = None
@@ -94,17 +99,19 @@ class PostgresCollectionWriter:
             ),
         )  # fmt: skip
 
-    async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
-        """Locks the collection until the end of the transaction. Returns None if the collection doesn't exist."""
+    async def lock(self, company_id: str, collection_id: str) -> StoredCollection:
+        """Locks the collection until the end of the transaction. Raises ``CollectionNotFound``."""
         key = (company_id, collection_id)
         # Read in a second statement: after waiting for the lock, the first one would miss recently added files.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
-        rows = await fetch_records(self._connection, f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)", key)
-        return collection_of(rows[0]) if rows else None
+        statement = f"{COLLECTIONS} WHERE (c.company_id, c.id) = (%s, %s)"
+        return _only(await fetch_records(self._connection, statement, key))
 
-    async def describe(self, collection_id: str, name: str, description: str) -> None:
+    async def describe(self, collection_id: str, name: str | None, description: str | None) -> None:
+        """Sets the name and description. A value of None changes nothing."""
         await self._connection.execute(
-            "UPDATE collections SET name = %s, description = %s, updated_at = clock_timestamp() WHERE id = %s",
+            """UPDATE collections SET name = coalesce(%s, name), description = coalesce(%s, description),
+                   updated_at = clock_timestamp() WHERE id = %s""",
             (name, description, collection_id),
         )
 

@@ -11,7 +11,7 @@ from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from libs.quotas import CompanyAmounts
 from services.ingestion.domain.engines import FileSelection
-from services.ingestion.domain.files import FileFilter, StoredFile
+from services.ingestion.domain.files import FileFilter, FileNotFound, StoredFile
 
 FILES: Final = "files"
 FILE_BYTES: Final = "file_bytes"
@@ -51,9 +51,12 @@ class PostgresFileReader:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, company_id: str, file_id: str) -> StoredFile | None:
+    async def get(self, company_id: str, file_id: str) -> StoredFile:
+        """Returns a file. Raises ``FileNotFound``."""
         rows = await self._database.records(f"{LIVE_FILES} AND f.id = %(id)s", {"company": company_id, "id": file_id})
-        return file_of(rows[0]) if rows else None
+        if not rows:
+            raise FileNotFound()
+        return file_of(rows[0])
 
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
@@ -125,16 +128,12 @@ class PostgresFileWriter:
         locked = await fetch_records(self._connection, f"{LIVE_FILES} AND f.id = ANY (%(ids)s)", parameters)
         return {row["id"]: file_of(row) for row in locked}
 
-    async def set_tags(self, file_ids: Sequence[str], tags: Sequence[str]) -> None:
+    async def change(self, file_ids: Sequence[str], tags: list[str] | None, status: FileStatus | None) -> None:
+        """Sets the files' tags and status. A value of None changes nothing."""
         await self._connection.execute(
-            "UPDATE files SET tags = %s, updated_at = clock_timestamp() WHERE id = ANY (%s)",
-            (list(tags), list(file_ids)),
-        )
-
-    async def set_status(self, file_ids: Sequence[str], status: FileStatus) -> None:
-        await self._connection.execute(
-            "UPDATE files SET status = %s, updated_at = clock_timestamp() WHERE id = ANY (%s)",
-            (status, list(file_ids)),
+            """UPDATE files SET tags = coalesce(%s, tags), status = coalesce(%s, status), updated_at = clock_timestamp()
+               WHERE id = ANY (%s)""",
+            (tags, status, list(file_ids)),
         )
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:

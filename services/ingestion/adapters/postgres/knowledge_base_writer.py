@@ -55,8 +55,8 @@ class PostgresKnowledgeBaseWriter:
         if inserted.rowcount == 0:
             raise Conflict("A knowledge base with this ID already exists.")
 
-    async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-        """Locks the knowledge base. Returns None if the knowledge base is missing or being deleted."""
+    async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase:
+        """Locks the knowledge base. Raises ``KnowledgeBaseNotFound``, also if the knowledge base is being deleted."""
         return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
@@ -121,10 +121,9 @@ class PostgresKnowledgeBaseWriter:
             "DELETE FROM knowledge_base_views WHERE knowledge_base_id = %s", (knowledge_base_id,)
         )
 
-    async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
+    async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView:
         """Returns the knowledge base as this transaction sees it."""
-        stored = await find(self._connection, company_id, knowledge_base_id)
-        return await view_of(self._connection, stored) if stored else None
+        return await view_of(self._connection, await find(self._connection, company_id, knowledge_base_id))
 
     async def _target_index(self, knowledge_base: StoredKnowledgeBase, new_id: str) -> str:
         wanted = knowledge_base.settings.hash()

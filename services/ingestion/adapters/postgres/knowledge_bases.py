@@ -10,6 +10,7 @@ from libs.contracts.resources.knowledge_bases import ChunkingStrategy, Datasourc
 from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
+    KnowledgeBaseNotFound,
     KnowledgeBaseView,
     LiveIndex,
     Source,
@@ -97,19 +98,21 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
-    """Reads knowledge bases. Deleted and other companies' knowledge bases count as missing."""
+    """Reads knowledge bases. Methods with an ID raise ``KnowledgeBaseNotFound``.
+
+    Deleted and other companies' knowledge bases count as missing.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
+    async def get(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase:
         async with self._database.connection() as connection:
             return await find(connection, company_id, knowledge_base_id)
 
-    async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
+    async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView:
         async with self._moment() as connection:
-            stored = await find(connection, company_id, knowledge_base_id)
-            return await view_of(connection, stored) if stored else None
+            return await view_of(connection, await find(connection, company_id, knowledge_base_id))
 
     async def page(
         self,
@@ -139,11 +142,9 @@ class PostgresKnowledgeBaseReader:
             views = await _views_of(connection, [knowledge_base_of(row) for row in page.items])
         return Page(views, page.total, page.total_is_exact, page.next)
 
-    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex:
         async with self._moment() as connection:
             stored = await find(connection, company_id, knowledge_base_id)
-            if stored is None:
-                return None
             of_index = await fetch_value(
                 connection,
                 "SELECT settings FROM knowledge_base_indexes WHERE id = %s AND state <> 'dropping'",
@@ -155,11 +156,10 @@ class PostgresKnowledgeBaseReader:
 
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None
-    ) -> Page[Source] | None:
+    ) -> Page[Source]:
         """Returns a page of the knowledge base's files, sorted by ID."""
         async with self._moment() as connection:
-            if await find(connection, company_id, knowledge_base_id) is None:
-                return None
+            await find(connection, company_id, knowledge_base_id)
             page = await fetch_page(
                 connection, _SOURCE_COLUMNS, f"FROM ({_SOURCES}) sources WHERE true", _BY_ID,
                 {"ids": [knowledge_base_id]},
@@ -195,7 +195,10 @@ class PostgresKnowledgeBaseReader:
 
 async def find(
     connection: Connection, company_id: str, knowledge_base_id: str, lock: Literal["", "FOR UPDATE"] = ""
-) -> StoredKnowledgeBase | None:
+) -> StoredKnowledgeBase:
+    """Returns the knowledge base. Raises ``KnowledgeBaseNotFound``."""
     statement = f"{LIVE} AND company_id = %s AND id = %s {lock}"
     rows = await fetch_records(connection, statement, (company_id, knowledge_base_id))
-    return knowledge_base_of(rows[0]) if rows else None
+    if not rows:
+        raise KnowledgeBaseNotFound()
+    return knowledge_base_of(rows[0])

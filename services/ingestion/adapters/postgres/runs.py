@@ -1,6 +1,7 @@
 """Stores ingestion runs in PostgreSQL."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -10,7 +11,6 @@ from libs.contracts.resources.knowledge_bases import IngestionProgress, Knowledg
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database, fetch_value
 from services.ingestion.adapters import metrics
-from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.adapters.postgres.knowledge_base_writer import set_status
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.adapters.postgres.run_events import count_items, publish_ending, publish_failure
@@ -83,28 +83,22 @@ _SWITCH: Final = """
 """
 
 
+@dataclass
 class PostgresRuns:
-    """Ingestion runs. Each method has its own transaction."""
+    """Ingestion runs. Each method has its own transaction.
 
-    def __init__(
-        self,
-        database: Database,
-        outbox: Outbox,
-        holder: Callable[[], int | None] = no_holder,
-        *,
-        lease_seconds: float,
-        grace_seconds: float,
-    ) -> None:
-        """Creates the store. A replaced index is kept for ``grace_seconds``, so that running searches can finish."""
-        self._database = database
-        self._outbox = outbox
-        self._holder = holder
-        self._lease = lease_seconds
-        self._grace = grace_seconds
+    A replaced index is kept for ``grace_seconds``, so that running searches can finish.
+    """
+
+    database: Database
+    outbox: Outbox
+    holder: Callable[[], int | None]
+    lease_seconds: float
+    grace_seconds: float
 
     async def claim(self, key: RunKey, token: Token) -> ClaimedRun | None:
-        lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
-        rows = await self._database.execute(_CLAIM, {"id": key.run_id, **lease})
+        lease = {"token": token, "seconds": self.lease_seconds, "holder": self.holder()}
+        rows = await self.database.execute(_CLAIM, {"id": key.run_id, **lease})
         if not rows:
             return None
         [[*ref, state, settings, attempts]] = rows
@@ -112,7 +106,7 @@ class PostgresRuns:
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
         """Creates items for the next files. Returns False once there's nothing left to plan."""
-        async with self._database.transaction() as connection:
+        async with self.database.transaction() as connection:
             # Lock the knowledge base before the run, as everywhere else.
             base = await _locked_base(connection, run.run)
             planned_to = await _locked(connection, run, "planning")
@@ -139,7 +133,7 @@ class PostgresRuns:
 
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
         """Queues the run again after ``seconds``. The claim only counts as an attempt if ``counts`` is set."""
-        await self._database.execute(
+        await self.database.execute(
             """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
             (0 if counts else 1, seconds, run.run.id, run.token),
@@ -150,7 +144,7 @@ class PostgresRuns:
 
         ``token`` is the claim to check, if any. ``cause`` describes the error, as returned by ``cause_of``.
         """
-        async with self._outbox.transaction(run.context) as transaction:
+        async with self.outbox.transaction(run.context) as transaction:
             if await _locked_base(transaction.connection, run) is None:
                 return False
             failed = await transaction.connection.execute(
@@ -169,7 +163,7 @@ class PostgresRuns:
 
     async def complete(self, run_id: str) -> bool:
         """Moves the run to finishing if all of its items are finished. Returns whether the run was moved."""
-        async with self._database.transaction() as connection:
+        async with self.database.transaction() as connection:
             statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
             index_id = await fetch_value(connection, statement, (run_id,))
             # Check in a second statement: after waiting for the lock, the first one would miss recently committed
@@ -189,7 +183,7 @@ class PostgresRuns:
         Searches switch to the run's index, unless the run couldn't ingest files that are searchable now.
         """
         ref = run.run
-        async with self._outbox.transaction(ref.context) as transaction:
+        async with self.outbox.transaction(ref.context) as transaction:
             connection = transaction.connection
             base = await _locked_base(connection, ref)
             if base is None or await _locked(connection, run, "finishing") is None:
@@ -218,7 +212,7 @@ class PostgresRuns:
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
         """Emits the run's progress at most once a second. Returns None if nothing was emitted."""
-        async with self._outbox.transaction(run.context) as transaction:
+        async with self.outbox.transaction(run.context) as transaction:
             state = await fetch_value(
                 transaction.connection,
                 """UPDATE ingestion_runs SET told_at = now()
@@ -238,7 +232,7 @@ class PostgresRuns:
             return progress
 
     async def _switch(self, connection: Connection, run: RunRef) -> bool:
-        parameters = {"kb": run.knowledge_base_id, "index": run.index_id, "grace": self._grace}
+        parameters = {"kb": run.knowledge_base_id, "index": run.index_id, "grace": self.grace_seconds}
         switched = await connection.execute(_SWITCH, parameters)
         await connection.execute(
             "UPDATE knowledge_base_indexes SET state = 'live' WHERE id = %s AND state = 'building'", (run.index_id,)

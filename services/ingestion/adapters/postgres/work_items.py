@@ -1,6 +1,7 @@
 """Stores work items in PostgreSQL, with their lease, state and result."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from psycopg.rows import TupleRow
@@ -10,7 +11,6 @@ from libs.contracts.resources.knowledge_bases import DatasourceError, Datasource
 from libs.eventing import Outbox
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
-from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ClaimedItem, ItemKey, RunRef, Token
@@ -70,38 +70,36 @@ _RELEASE: Final = """
 """
 
 
+@dataclass(frozen=True, slots=True)
 class PostgresWorkItems:
     """Work items. Each method has its own transaction."""
 
-    def __init__(
-        self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = no_holder, *, lease_seconds: float
-    ) -> None:
-        self._database = database
-        self._outbox = outbox
-        self._holder = holder
-        self._lease = lease_seconds
+    database: Database
+    outbox: Outbox
+    holder: Callable[[], int | None]
+    lease_seconds: float
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
         """Claims the items that are neither finished nor leased."""
-        lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
+        lease = {"token": token, "seconds": self.lease_seconds, "holder": self.holder()}
         parameters = {**_columns(keys), **lease, "most": MOST_ATTEMPTS}
-        cursor = await self._database.execute(_CLAIM, parameters)
+        cursor = await self.database.execute(_CLAIM, parameters)
         return [_claimed(row, token) for row in cursor]
 
     async def renew(self, tokens: Sequence[Token]) -> None:
         """Renews the leases of these claims. Rows that another transaction is changing are skipped."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
                 # The next renewal covers locked rows.
                 await connection.execute(
                     f"""UPDATE {table} SET lease_until = now() + %s * interval '1 second' WHERE ctid = ANY (ARRAY (
                             SELECT ctid FROM {table} WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED))""",
-                    (self._lease, list(tokens)),
+                    (self.lease_seconds, list(tokens)),
                 )
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
         """Records the items' phase and their number of chunks, which is 0 if unknown."""
-        await self._database.execute(
+        await self.database.execute(
             f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
                 FROM held
                 WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
@@ -110,7 +108,7 @@ class PostgresWorkItems:
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
         """Returns the indexes that haven't been replaced or deleted."""
-        cursor = await self._database.execute(
+        cursor = await self.database.execute(
             "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
             (list(index_ids),),
         )
@@ -122,7 +120,7 @@ class PostgresWorkItems:
         The caller must remove the returned items' chunks from the index.
         """
         keys = list(chunks)
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             cursor = await connection.execute(_INGESTED, {**_columns(keys, list(chunks.values())), "token": token})
             done = {ItemKey(*row) for row in await cursor.fetchall()}
             metrics.ITEMS.labels("ingested").inc(len(done))
@@ -135,7 +133,7 @@ class PostgresWorkItems:
 
     async def removed(self, token: Token, keys: Sequence[ItemKey]) -> None:
         """Deletes items after their chunks were removed from the index."""
-        async with self._database.transaction() as connection:
+        async with self.database.transaction() as connection:
             gone = await connection.execute(
                 f"""{_HELD} DELETE FROM ingestion_items d USING held
                     WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id)
@@ -153,7 +151,7 @@ class PostgresWorkItems:
     async def failed(self, failures: Sequence[tuple[ClaimedItem, DatasourceError]]) -> None:
         """Marks items as failed, and emits an event for each."""
         codes: list[str] = []
-        async with self._outbox.transaction() as transaction:
+        async with self.outbox.transaction() as transaction:
             # Lock in key order, as in every change of several items.
             for item, error in sorted(failures, key=lambda each: (each[0].key.index_id, each[0].key.file_id)):
                 changed = await transaction.connection.execute(
@@ -177,7 +175,7 @@ class PostgresWorkItems:
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
         """Queues items again after ``seconds``. The claim only counts as an attempt if ``counts`` is set."""
-        await self._database.execute(
+        await self.database.execute(
             f"""{_HELD} UPDATE ingestion_items d
                 SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,
                     lease_until = NULL, sent_at = NULL, retry_at = now() + %(seconds)s * interval '1 second',

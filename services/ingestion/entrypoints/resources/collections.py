@@ -2,7 +2,6 @@
 
 from fastapi import APIRouter, FastAPI
 
-from libs.contracts.identity import Identity
 from libs.contracts.resources.collections import (
     AddCollectionFiles,
     AvailableCollections,
@@ -18,7 +17,6 @@ from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.files import PostgresFileReader
-from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
 from services.ingestion.domain.files import FileFilter
 from services.ingestion.entrypoints.resources.files import file_page
 from services.ingestion.use_cases.collections import (
@@ -44,11 +42,6 @@ def serve_collections(
 def _reads(collections: PostgresCollectionReader, files: PostgresFileReader) -> APIRouter:
     router = APIRouter()
 
-    async def stored(caller: Identity, collection_id: str) -> StoredCollection:
-        if (collection := await collections.get(caller.company_id, collection_id)) is None:
-            raise CollectionNotFound()
-        return collection
-
     @router.get("/internal/collections")
     async def list_collections(
         caller: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
@@ -58,13 +51,13 @@ def _reads(collections: PostgresCollectionReader, files: PostgresFileReader) -> 
 
     @router.get("/internal/collections/{collection_id}")
     async def get_collection(collection_id: str, caller: Caller) -> Collection:
-        return (await stored(caller, collection_id)).public()
+        return (await collections.get(caller.company_id, collection_id)).public()
 
     @router.get("/internal/collections/{collection_id}/files")
     async def list_collection_files(
         collection_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
     ) -> FilePage:
-        await stored(caller, collection_id)
+        await collections.get(caller.company_id, collection_id)
         of_collection = FileFilter(collection_id=collection_id)
         return await file_page(files, caller, of_collection, limit=limit, offset=offset, cursor=cursor)
 

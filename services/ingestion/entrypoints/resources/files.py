@@ -25,7 +25,7 @@ from libs.objects import ObjectMissing, ObjectStore
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
 from services.ingestion.adapters.postgres.files import PostgresFileReader
-from services.ingestion.domain.files import FileFilter, FileNotFound, StoredFile
+from services.ingestion.domain.files import FileFilter, FileNotFound
 from services.ingestion.use_cases.copy_artifacts import CopyArtifacts
 from services.ingestion.use_cases.files import change_files, delete_file
 from services.ingestion.use_cases.read_text import ReadFileText
@@ -71,11 +71,6 @@ def _router(
 ) -> APIRouter:
     router = APIRouter(prefix="/internal/files")
 
-    async def stored(caller: Identity, file_id: str) -> StoredFile:
-        if (file := await files.get(caller.company_id, file_id)) is None:
-            raise FileNotFound()
-        return file
-
     @router.post("", status_code=201, response_model=None)
     async def upload(
         request: Request, caller: Caller, idempotency_key: Annotated[str | None, Header()] = None
@@ -94,7 +89,7 @@ def _router(
 
     @router.get("/{file_id}")
     async def get_file(file_id: str, caller: Caller) -> File:
-        return (await stored(caller, file_id)).public()
+        return (await files.get(caller.company_id, file_id)).public()
 
     @router.get("/{file_id}/text")
     async def get_text(file_id: str, caller: Caller, offset: Offset = 0, limit: Characters = 100_000) -> FileText:
@@ -102,7 +97,7 @@ def _router(
 
     @router.get("/{file_id}/download", response_model=None)
     async def download(request: Request, file_id: str, caller: Caller) -> Response:
-        file = await stored(caller, file_id)
+        file = await files.get(caller.company_id, file_id)
         try:
             return await downloads.download(request, file, partial(store.open, original_key(file.blob_id)))
         except ObjectMissing:

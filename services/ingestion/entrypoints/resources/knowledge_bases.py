@@ -4,7 +4,6 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
-from libs.contracts.identity import Identity
 from libs.contracts.resources.knowledge_bases import (
     CreateKnowledgeBase,
     DatasourcePage,
@@ -20,7 +19,6 @@ from libs.contracts.resources.knowledge_bases import (
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
-from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
 from services.ingestion.entrypoints.resources.files import Order
 from services.ingestion.use_cases.knowledge_bases import KnowledgeBases
 from services.ingestion.use_cases.search import SearchKnowledgeBase
@@ -50,11 +48,6 @@ def serve_knowledge_bases(
 def _reads(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> APIRouter:
     router = APIRouter(prefix="/internal/knowledge-bases")
 
-    async def view_of(caller: Identity, knowledge_base_id: str) -> KnowledgeBaseView:
-        if (view := await bases.view(caller.company_id, knowledge_base_id)) is None:
-            raise KnowledgeBaseNotFound()
-        return view
-
     @router.get("")
     async def list_knowledge_bases(
         caller: Caller,
@@ -71,12 +64,12 @@ def _reads(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> A
 
     @router.get("/{knowledge_base_id}")
     async def get_knowledge_base(knowledge_base_id: str, caller: Caller) -> KnowledgeBase:
-        return (await view_of(caller, knowledge_base_id)).public()
+        return (await bases.view(caller.company_id, knowledge_base_id)).public()
 
     @router.get("/{knowledge_base_id}/check_status")
     async def check_status(knowledge_base_id: str, caller: Caller) -> KnowledgeBaseState:
         """Returns the knowledge base's status, and records that the caller has seen the status."""
-        view = await view_of(caller, knowledge_base_id)
+        view = await bases.view(caller.company_id, knowledge_base_id)
         seen = await bases.mark_seen(knowledge_base_id, caller.user_id, view.stored.status_version)
         return KnowledgeBaseState(
             message=_MESSAGES[view.stored.status], knowledge_base=view.public(), status_updated=not seen
@@ -87,8 +80,6 @@ def _reads(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> A
         knowledge_base_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
     ) -> DatasourcePage:
         page = await bases.sources(caller.company_id, knowledge_base_id, limit=limit, offset=offset, cursor=cursor)
-        if page is None:
-            raise KnowledgeBaseNotFound()
         return DatasourcePage(datasources=[each.snapshot() for each in page.items], **page.facts)
 
     @router.post("/{knowledge_base_id}/search")

@@ -3,13 +3,13 @@
 import base64
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.registry.adapters.postgres.versioned import lock_company, require_room
-from services.registry.domain.secret import MOST_SECRETS, StoredSecret
+from services.registry.domain.secret import MOST_SECRETS, SecretNotFound, StoredSecret
 
 _COLUMNS: Final = "id, name, created_at, updated_at"
 _LIVE: Final = "FROM secrets WHERE company_id = %(company)s AND deleted_at IS NULL"
@@ -34,10 +34,11 @@ class PostgresSecretReader:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, company_id: str, name: str) -> StoredSecret | None:
+    async def get(self, company_id: str, name: str) -> StoredSecret:
+        """Returns a secret. Raises ``SecretNotFound``."""
         given = {"company": company_id, "name": name}
         rows = await self._database.records(f"SELECT {_COLUMNS} {_LIVE} AND name = %(name)s", given)
-        return StoredSecret(**rows[0]) if rows else None
+        return _only(rows)
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredSecret]:
         """Returns a page of secrets, sorted by name."""
@@ -82,7 +83,12 @@ class PostgresSecretWriter:
         await require_room(self._connection, "secrets", company_id, MOST_SECRETS)
         return StoredSecret(**row)
 
-    async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
-        """Deletes a secret. Returns None if the secret doesn't exist."""
-        rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))
-        return StoredSecret(**rows[0]) if rows else None
+    async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret:
+        """Deletes a secret. Raises ``SecretNotFound``."""
+        return _only(await fetch_records(self._connection, _DELETE, (now, company_id, name)))
+
+
+def _only(rows: Sequence[dict[str, Any]]) -> StoredSecret:
+    if not rows:
+        raise SecretNotFound()
+    return StoredSecret(**rows[0])

@@ -6,7 +6,6 @@ from libs.contracts.resources.secrets import DeleteSecret, PutSecret, Secret, Se
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
-from services.registry.domain.secret import SecretNotFound
 from services.registry.use_cases.secrets import delete_secret, put_secret
 
 
@@ -22,9 +21,6 @@ def serve_secrets(commands: CommandRouter, http: FastAPI, reads: PostgresSecretR
 
     @router.get("/{name}")
     async def get_secret(name: str, who: Caller) -> Secret:
-        secret = await reads.get(who.company_id, name)
-        if secret is None:
-            raise SecretNotFound()
-        return secret.public()
+        return (await reads.get(who.company_id, name)).public()
 
     http.include_router(router)

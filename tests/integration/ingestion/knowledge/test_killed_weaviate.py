@@ -144,9 +144,8 @@ async def test_weaviate_that_comes_back_empty_is_filled_anew(
 
     service, engines = ingestion.service, {"pgvector": bases.engine, "weaviate": engine}
     # As two processes of the service do it.
-    catalog = PostgresIndexCatalog(service.database)
-    lost_indexes = LostIndexes(catalog, engines, service.outbox)
-    inspections = [InspectIndexes(catalog, engines, lost_indexes, time.monotonic) for _ in range(2)]
+    lost_indexes = LostIndexes(PostgresIndexCatalog(service.database), engines, service.outbox)
+    inspections = [InspectIndexes(lost_indexes, time.monotonic) for _ in range(2)]
     for _ in range(2):
         await asyncio.gather(*(each() for each in inspections))
 

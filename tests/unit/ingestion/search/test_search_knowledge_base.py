@@ -26,7 +26,7 @@ from services.ingestion.domain.engines import (
     Mode,
     Query,
 )
-from services.ingestion.domain.knowledge_bases import IndexSettings, LiveIndex
+from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
 from services.ingestion.domain.ranking import ranked
 from services.ingestion.use_cases import search
 from services.ingestion.use_cases.search import SearchKnowledgeBase
@@ -81,9 +81,11 @@ class SettledIndexes:
     known: dict[tuple[str, str], LiveIndex] = field(default_factory=dict)
     later: list[LiveIndex] = field(default_factory=list)
 
-    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex:
         found = self.known.get((company_id, knowledge_base_id))
-        if found is not None and self.later:
+        if found is None:
+            raise KnowledgeBaseNotFound
+        if self.later:
             self.known[company_id, knowledge_base_id] = self.later.pop(0)
         return found
 

@@ -72,14 +72,13 @@ class IndexTable:
         return [table, storage]
 
     def create_graph(self) -> Composed:
-        return SQL("CREATE INDEX IF NOT EXISTS {index} ON {table} USING hnsw (embedding halfvec_ip_ops)").format(
-            index=Identifier(self.graph_name), table=self.name
-        )
+        return self._create_index(self.graph_name, SQL("hnsw (embedding halfvec_ip_ops)"))
 
     def create_words(self) -> Composed:
-        return SQL("CREATE INDEX IF NOT EXISTS {index} ON {table} USING gin (terms)").format(
-            index=Identifier(self.words_name), table=self.name
-        )
+        return self._create_index(self.words_name, SQL("gin (terms)"))
+
+    def _create_index(self, name: str, method: SQL) -> Composed:
+        return SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING {}").format(Identifier(name), self.name, method)
 
     @property
     def _plain(self) -> str:
