@@ -91,9 +91,14 @@ class RunEvents:
 
     def take(self, progress: TurnProgress) -> Iterator[BaseEvent]:
         match progress.event:
-            case turns.TurnCompleted() | turns.TurnFailed() | turns.TurnCancelled() as end:
+            case turns.TurnCompleted() as completed:
                 yield from self._close()
-                yield from self._end(end)
+                yield from self._complete(completed)
+            case turns.TurnFailed() as failed:
+                yield from (*self._close(), *self._status("failed"), run_error(failed.error))
+            case turns.TurnCancelled():
+                end = self._finished(RunFinishedCancelledOutcome())
+                yield from (*self._close(), *self._status("cancelled"), end)
             case turns.OutputTextDelta() as delta:
                 yield from self._text(delta)
             case turns.OutputTextDone():
@@ -176,20 +181,13 @@ class RunEvents:
         self._own.discard(message_id)
         yield MessagesSnapshotEvent(messages=list(self._messages))
 
-    def _end(self, event: turns.TurnCompleted | turns.TurnFailed | turns.TurnCancelled) -> Iterator[BaseEvent]:
-        if isinstance(event, turns.TurnFailed):
-            yield from self._status("failed")
-            yield run_error(event.error)
-        elif isinstance(event, turns.TurnCancelled):
-            yield from self._status("cancelled")
-            yield self._finished(RunFinishedCancelledOutcome())
-        else:
-            content = event.response.content
-            if self._length != len(content):
-                # The final step's text wasn't streamed: the run began too late to receive it.
-                yield from self._whole(content)
-            yield from self._status("completed")
-            yield self._finished(RunFinishedSuccessOutcome(), _result_of(event), _usage_of(event))
+    def _complete(self, event: turns.TurnCompleted) -> Iterator[BaseEvent]:
+        content = event.response.content
+        if self._length != len(content):
+            # The final step's text wasn't streamed: the run began too late to receive it.
+            yield from self._whole(content)
+        yield from self._status("completed")
+        yield self._finished(RunFinishedSuccessOutcome(), _result_of(event), _usage_of(event))
 
     def _whole(self, content: str) -> Iterator[BaseEvent]:
         if content:
