@@ -1,4 +1,4 @@
-"""What operators see, and commands that nobody can produce again."""
+"""Operators see the operations, and nobody else can produce a command again."""
 
 from typing import Any
 

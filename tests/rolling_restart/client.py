@@ -158,7 +158,7 @@ class Client:
         raise Lost(f"the ingestion of {base} did not end: {found['status']} at {found['progress']} %")
 
     async def passages(self, base: str, word: str) -> int:
-        """How many passages are found: a document that was indexed twice would be found twice."""
+        """Returns the number of passages found. A document that was indexed twice would be found twice."""
         body = {"query": word, "mode": "keyword", "top_k": 10}
         reply = await self.call("POST", f"/knowledge-bases/{base}/search/", expect=200, json=body)
         return len(reply.json()["results"])

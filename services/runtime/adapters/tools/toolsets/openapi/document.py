@@ -155,7 +155,7 @@ class Operation:
 
     def parsed(self) -> Any:
         """Parses the operation, without its responses and the parts that are parsed separately. Raises JobRefused."""
-        kept = {name: self.raw[name] for name in ("summary", "description", "servers") if name in self.raw}
+        kept: JsonObject = {name: self.raw[name] for name in ("summary", "description", "servers") if name in self.raw}
         return self.document.parsed("Operation", {"responses": {}, **kept}, self.label)
 
     def url(self, servers: Any, target: Target) -> str:
