@@ -1,9 +1,11 @@
 """Messages that failed permanently. They're dead-lettered with the reason, and operators can replay them."""
 
 from libs.eventing.dead_letters._letter import DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
-from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, ReplayOvertaken
 from libs.eventing.dead_letters._session import (
     DeadLetterSession,
+    Replay,
+    ReplayOutcome,
+    ReplayOvertaken,
     TopicContent,
     dead_letter_topic_named,
     dead_letter_topics,

@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
+from aiokafka.structs import OffsetAndMetadata
 
-from libs.contracts.errors import NotFound
+from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TopicKind, dead_letter_name, with_dead_letters
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing.administration import kafka_admin_and_consumer
-from libs.eventing.dead_letters._letter import REPLAY_GROUP, DeadLetter, DeadLetterTopic, ReplayOffsets
-from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, replay_producer
+from libs.eventing.dead_letters._letter import REPLAY_GROUP, DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
 from libs.retry import RetryPolicy
 
 _SECONDS: Final = 30.0
 _RETRIES: Final = RetryPolicy(first=0.2, longest=0.2)
+_FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 # The number of records in memory at once. Each can have 2 MiB.
 _BATCH: Final = 10
 
@@ -56,6 +57,22 @@ def dead_letter_topic_named(name: str) -> DeadLetterTopic:
         if topic.name == name:
             return topic
     raise NotFound(f"There is no dead-letter topic named {name}.")
+
+
+@dataclass(frozen=True)
+class ReplayOutcome:
+    offset: int
+    refusal: str = ""
+    """The reason why the message wasn't replayed, or an empty string."""
+    repeated: bool = False
+    """An earlier replay has already sent the message."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"offset": self.offset, "replayed": not self.refusal, "reason": self.refusal or None}
+
+
+class ReplayOvertaken(Conflict):
+    """Another replay of the topic has started. This replay didn't send its current message."""
 
 
 class DeadLetterSession:
@@ -137,10 +154,10 @@ class DeadLetterSession:
             return await replay.send(offset)
 
     @asynccontextmanager
-    async def replaying(self, topic: DeadLetterTopic) -> AsyncIterator[Replay]:
+    async def replaying(self, topic: DeadLetterTopic) -> AsyncIterator["Replay"]:
         """Opens a replay of several messages of a topic. Raises ``NotFound`` if the topic was never created."""
         name = f"{self.prefix}{REPLAY_GROUP}-{topic.name}"
-        async with replay_producer(self._connection, transactional_id=name, client_id=self._client_id) as producer:
+        async with _replay_producer(self._connection, transactional_id=name, client_id=self._client_id) as producer:
             yield Replay(self, producer, topic, await self.content(topic))
 
     def partition(self, topic: str, partition: int = 0) -> TopicPartition:
@@ -161,6 +178,78 @@ class DeadLetterSession:
                 when=lambda problem: isinstance(problem, KafkaError) and problem.retriable,
             )
         return {partition: ReplayOffsets.read(at.offset, at.metadata) for partition, at in offsets.items()}
+
+
+class Replay:
+    """A replay of a topic's messages. Each message is sent and recorded as replayed in one Kafka transaction.
+
+    A later replay of the same topic fences this one, which then raises ``ReplayOvertaken``.
+    """
+
+    def __init__(
+        self, session: DeadLetterSession, producer: AIOKafkaProducer, topic: DeadLetterTopic, content: TopicContent
+    ) -> None:
+        self._session = session
+        self._producer = producer
+        self._topic = topic
+        self._first = content.first
+        self._replayed = content.replayed
+
+    async def send(self, offset: int) -> ReplayOutcome:
+        """Replays one message. Raises ``NotFound``, or ``Conflict`` if too many earlier messages were skipped."""
+        if offset in self._replayed:
+            return ReplayOutcome(offset, "The message was already replayed.", repeated=True)
+        message = await self._session.message(self._topic, offset)
+        value, refusal = await self._full_payload(message)
+        if not refusal:
+            replayed = self._replayed.with_offset(offset, self._first)
+            await self._send(message, value, replayed)
+            self._replayed = replayed
+        return ReplayOutcome(offset, refusal)
+
+    async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
+        """Returns the complete payload of the message, or the reason why the message can't be sent."""
+        if message.is_too_old(datetime.now(UTC)):
+            return b"", "The message is more than 7 days old. If it were replayed, consumers might process it twice."
+        if message.original_position is None:
+            return message.value, ""
+        original = await self._session.record(self._topic.source, *message.original_position)
+        if original is None or ("ce_id", (message.header("ce_id") or "").encode()) not in original.headers:
+            return (
+                b"",
+                f"The payload was too large for the dead-letter topic, and {self._topic.source} no longer contains it.",
+            )
+        return original.value or b"", ""
+
+    async def _send(self, message: DeadLetter, value: bytes, replayed: ReplayOffsets) -> None:
+        partition = self._session.partition(self._topic.name)
+        try:
+            done = {partition: OffsetAndMetadata(replayed.position, replayed.metadata())}
+            async with self._producer.transaction():
+                await self._producer.send_and_wait(
+                    self._session.prefix + self._topic.source,
+                    value,
+                    key=message.key.encode(),
+                    headers=message.original_headers,
+                )
+                await self._producer.send_offsets_to_transaction(done, self._session.prefix + REPLAY_GROUP)
+        except MetadataTooLong:
+            raise Conflict("Too many messages were skipped. Replay the topic's earlier messages first.") from None
+        except _FENCED:
+            raise ReplayOvertaken(
+                f"Another replay of {self._topic.name} has started. Try again once it has ended."
+            ) from None
+
+
+def _replay_producer(connection: KafkaConnection, *, transactional_id: str, client_id: str) -> AIOKafkaProducer:
+    """Returns the producer of a topic's replays. When started, it aborts any other replay's open transaction."""
+    return AIOKafkaProducer(
+        **connection.options(),
+        client_id=client_id,
+        transactional_id=transactional_id,
+        max_batch_size=MAX_MESSAGE_BYTES,
+        max_request_size=MAX_MESSAGE_BYTES,
+    )
 
 
 def _letter(record: Any) -> DeadLetter:
