@@ -6,7 +6,8 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from libs.contracts.errors import ServiceUnavailable, StoreBusy, StoreUnavailable
-from libs.persistence import as_json, is_contention, is_outage
+from libs.persistence import as_json, is_outage
+from libs.persistence._errors import is_contention
 
 
 @pytest.mark.parametrize(
