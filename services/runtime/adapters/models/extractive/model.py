@@ -90,9 +90,7 @@ def _counted(request: ModelRequest) -> ModelAnswer:
 
 
 def _answer(request: ModelRequest) -> ModelAnswer:
-    position = max((i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1)
-    if position < 0:
-        return _noted("Ask a question first.")
+    position = max(i for i, message in enumerate(request.messages) if isinstance(message, UserMessage))
     message = request.messages[position]
     assert isinstance(message, UserMessage)
     name = wanted_file(message.own_text)
