@@ -43,7 +43,10 @@ _CONNECT_SECONDS: Final = 10.0
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
     """Encodes the request as JSON. With `native_output`, the schema is the response format, not part of the prompt."""
-    body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
+    system = request.instructions(native_output=native_output)
+    messages: list[JsonObject] = [{"role": "system", "content": system}] if system else []
+    messages.extend(_message(message) for message in request.messages)
+    body: JsonObject = {"model": name, "messages": messages}
     if native_output:
         schema = request.settings.output_schema or {}
         output = {"name": "output", "schema": schema, "strict": _is_strict(schema)}
@@ -71,13 +74,6 @@ def _is_strict(schema: Any) -> bool:
         return False
     below = [*properties.values(), *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]
     return all(_is_strict(each) for each in below)
-
-
-def _messages(request: ModelRequest, *, native_output: bool) -> list[JsonObject]:
-    system = request.instructions(native_output=native_output)
-    messages: list[JsonObject] = [{"role": "system", "content": system}] if system else []
-    messages.extend(_message(message) for message in request.messages)
-    return messages
 
 
 def _message(message: Message) -> JsonObject:

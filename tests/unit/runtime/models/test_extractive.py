@@ -21,7 +21,6 @@ from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,
     Citation,
-    ImagePart,
     JsonObject,
     Message,
     ModelAnswer,
@@ -31,7 +30,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     UserMessage,
 )
-from services.runtime.domain.models import ModelRequest, VisionNotSupported
+from services.runtime.domain.models import ModelRequest
 from services.runtime.domain.tables import described
 from services.runtime.domain.tools import ToolContext, ToolDefinition
 from tests.support.agent_fakes import CALLER, FakeRetriever, said
@@ -165,11 +164,6 @@ async def test_it_reports_results_of_tools() -> None:
         answer = await ask("6*7?", *called("calculator", output, status=status), tools=TOOLS)
         assert answer.text.startswith(expected)
         assert answer.tool_calls == ()
-
-
-async def test_it_cannot_see() -> None:
-    with pytest.raises(VisionNotSupported):
-        await ask(UserMessage((ImagePart("https://example.com/a.png"),)))
 
 
 async def test_the_same_request_has_the_same_answer_streamed_or_not() -> None:

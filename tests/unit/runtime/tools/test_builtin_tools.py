@@ -12,8 +12,8 @@ from services.runtime.adapters.tools.current_time import CurrentTime
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.knowledge import KnowledgeBaseRef
-from services.runtime.domain.tools import Toolbox, ToolContext, ToolFailed, cut_result
-from tests.support.agent_fakes import CALLER, FakeRetriever, FakeTool
+from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
+from tests.support.agent_fakes import CALLER, FakeRetriever
 
 CONTEXT = ToolContext("call", "turn", "session", CALLER, (KnowledgeBaseRef("kb"),))
 MOMENT = datetime(2026, 11, 21, 23, 30, tzinfo=UTC)
@@ -57,11 +57,6 @@ def test_every_built_in_tool_is_safe_and_has_a_valid_schema() -> None:
         assert entry["safe_to_repeat"] is True
         jsonschema_rs.meta.validate(entry["parameters"])
     assert "knowledge_search" not in builtin_tools(), "there is nothing to search"
-
-
-def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="echo"):
-        Toolbox(FakeTool(), FakeTool())
 
 
 VALUES = {

@@ -24,7 +24,7 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.models import ModelRequest, OnText, VisionNotSupported
+from services.runtime.domain.models import ModelRequest, OnText
 
 _NOTE = "(Quoted by the built-in extractive model, which has no knowledge of its own.)"
 _GREETING = re.compile(
@@ -90,15 +90,9 @@ def _counted(request: ModelRequest) -> ModelAnswer:
 
 
 def _answer(request: ModelRequest) -> ModelAnswer:
-    position = max((i for i, message in enumerate(request.messages) if isinstance(message, UserMessage)), default=-1)
-    if position < 0:
-        return _noted("Ask a question first.")
+    position = max(i for i, message in enumerate(request.messages) if isinstance(message, UserMessage))
     message = request.messages[position]
     assert isinstance(message, UserMessage)
-    if message.has_image:
-        raise VisionNotSupported(
-            "The model 'builtin:extractive' only accepts text. Remove the image, or choose another model."
-        )
     name = wanted_file(message.own_text)
     document, question = ("", message.own_text) if name else split_question(message.own_text)
     results = [m.result for m in request.messages[position + 1 :] if isinstance(m, ToolMessage)]

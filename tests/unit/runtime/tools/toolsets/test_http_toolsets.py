@@ -237,7 +237,7 @@ async def test_a_hostile_target_is_a_failed_result(
     target.answers = {"/": answer, "/again": redirecting("/again")}
     tool = await world.tool(retries=0)
     seconds = 0.3 if "0.3 s" in reason else 20.0
-    tool.definition = replace(tool.definition, timeout_seconds=seconds)  # type: ignore[misc]
+    tool = replace(tool, definition=replace(tool.definition, timeout_seconds=seconds))  # type: ignore[type-var]
 
     async with asyncio.timeout(30):
         with pytest.raises(ToolFailed) as failure:
@@ -348,7 +348,7 @@ async def test_a_secret_that_cannot_be_used_is_named(world: World, target: Hosti
 
 async def test_a_secret_of_another_company_does_not_open(world: World, target: HostileTarget) -> None:
     tool = await world.tool({"KEY": SECRET}, headers=WITH_KEY)
-    stolen = replace(tool._toolset, company_id="another")  # type: ignore[attr-defined]
+    stolen = replace(tool.toolset, company_id="another")  # type: ignore[attr-defined]
 
     with pytest.raises(ToolFailed, match="can't be decrypted"):
         await world.call(connected_tools(world.connector, stolen)[0])

@@ -1,5 +1,6 @@
 """Connects toolsets of type `http`, which describe each tool's request."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from pydantic import ValidationError
@@ -42,13 +43,9 @@ class HttpConnector:
 
 def _compiled(tool: HttpTool) -> ConnectedTool:
     template = RequestTemplate(method=tool.method, url=tool.url, headers=tool.headers, query=tool.query, body=tool.body)
-    _require_fixed_host(tool)
-    if reserved := sorted(name for name in tool.headers if name.lower() in RESERVED_HEADERS):
-        raise ToolsetUnusable(
-            f"Tool {tool.name!r}: the service sets the header {reserved[0]!r} itself. Remove it from `headers`."
-        )
     parameters = tool.parameters or _parameters_of(template)
-    _require_usable(tool, parameters, template)
+    if problem := next(_problems(tool, parameters, template), None):
+        raise ToolsetUnusable(f"Tool {tool.name!r}: {problem}")
     settings = tool.model_dump(include={"approval", "timeout_seconds", "retries"}, exclude_none=True)
     safe = tool.method in _SAFE_METHODS if tool.safe_to_repeat is None else tool.safe_to_repeat
     return ConnectedTool(
@@ -61,32 +58,29 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
     )
 
 
-def _require_fixed_host(tool: HttpTool) -> None:
-    """Rejects placeholders in the host, because the host receives secrets and a model must not choose it."""
+def _problems(tool: HttpTool, parameters: JsonObject, template: RequestTemplate) -> Iterator[str]:
+    """Yields what makes the tool unusable."""
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
+    # The host receives secrets, so a model must not choose it.
     if "{" in scheme or "{" in host:
-        raise ToolsetUnusable(f"Tool {tool.name!r}: `url` can have placeholders in its path and query only.")
+        yield "`url` can have placeholders in its path and query only."
     try:
         parse_url(f"{scheme}://{host}/")
     except UnusableUrl as problem:
-        raise ToolsetUnusable(f"Tool {tool.name!r}: url: {problem}.") from None
-
-
-def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTemplate) -> None:
+        yield f"url: {problem}."
+    if reserved := sorted(name for name in tool.headers if name.lower() in RESERVED_HEADERS):
+        yield f"the service sets the header {reserved[0]!r} itself. Remove it from `headers`."
     if parameters.get("type") != "object":
-        raise ToolsetUnusable(f"Tool {tool.name!r}: `parameters` must be a schema of type `object`.")
+        yield "`parameters` must be a schema of type `object`."
     try:
         compile_schema(parameters)
     except SchemaInvalid as problem:
-        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters: {problem}.") from None
+        yield f"parameters: {problem}."
     known = parameters.get("properties")
     missing = sorted(template.placeholders() - set(known if isinstance(known, dict) else ()))
     if missing and not any(name in parameters for name in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")):
-        raise ToolsetUnusable(
-            f"Tool {tool.name!r}: the schema in `parameters` has no property {missing[0]!r}. Add it, or remove the"
-            " placeholder."
-        )
+        yield f"the schema in `parameters` has no property {missing[0]!r}. Add it, or remove the placeholder."
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:

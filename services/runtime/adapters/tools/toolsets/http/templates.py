@@ -36,7 +36,8 @@ class RequestTemplate(BaseModel):
     def request(self, arguments: JsonObject) -> TargetRequest:
         """Returns the request for these arguments. Raises ToolFailed if the URL can't be built from them."""
         path, _, own_query = self.url.partition("#")[0].partition("?")
-        url = _path(path, arguments)
+        # Arguments are escaped, so they can't add path segments.
+        url = "/".join(_segment(each, arguments) if _PLACEHOLDER.search(each) else each for each in path.split("/"))
         templates = [*parse_qsl(own_query, keep_blank_values=True), *self.query.items()]
         query = [(name, _filled(template, arguments)) for name, template in templates]
         pairs = _pairs((name, value) for name, value in query if value is not None and value is not _MISSING)
@@ -74,12 +75,6 @@ def _names(template: Any) -> Iterator[str]:
     elif isinstance(template, dict | list):
         for value in template.values() if isinstance(template, dict) else template:
             yield from _names(value)
-
-
-def _path(template: str, arguments: JsonObject) -> str:
-    """Fills in the URL up to its query. Arguments are escaped, so they can't add path segments."""
-    segments = template.split("/")
-    return "/".join(_segment(segment, arguments) if _PLACEHOLDER.search(segment) else segment for segment in segments)
 
 
 def _segment(template: str, arguments: JsonObject) -> str:

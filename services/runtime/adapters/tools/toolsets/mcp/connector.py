@@ -1,7 +1,7 @@
 """Connects toolsets of type `mcp`, over streamable HTTP."""
 
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -74,9 +74,11 @@ class McpConnector:
     async def call(
         self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
     ) -> ToolOutput:
+        # A new secret requires a new connection, so the ciphertexts are part of the key.
+        key = toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
         connect = partial(self._connect, toolset)
         for again in (True, False):
-            async with self._connections.use(_key(toolset), connect) as connection:
+            async with self._connections.use(key, connect) as connection:
                 known, connection.used = connection.used, True
                 try:
                     result = await _send(await connection.session(), tool, arguments, context)
@@ -101,11 +103,6 @@ class McpConnector:
     def _connect(self, toolset: Toolset) -> McpConnection:
         headers = partial(self._secrets.headers, toolset, toolset.config.get("headers") or {})
         return McpConnection(toolset.config["url"], GuardedTransport(self._resolver, headers))
-
-
-def _key(toolset: Toolset) -> Hashable:
-    """Returns the connection's key. It includes the ciphertexts, because a new secret requires a new connection."""
-    return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
 
 
 def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:

@@ -31,8 +31,7 @@ class LateMcpConnector:
         if self._connector is None:
             # Imported in a thread, so that turns and leases aren't blocked.
             module = await asyncio.to_thread(import_module, _CONNECTOR)
-            if self._connector is None:
-                self._connector = module.McpConnector(*self._parts)
+            self._connector = self._connector or module.McpConnector(*self._parts)
         return self._connector
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
