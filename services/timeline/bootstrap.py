@@ -23,7 +23,6 @@ from services.timeline.adapters.postgres.webhooks import PostgresWebhookReader, 
 from services.timeline.adapters.webhook_http import HttpWebhookClient
 from services.timeline.entrypoints.events import follow_keys
 from services.timeline.entrypoints.log import TimelineEvents
-from services.timeline.entrypoints.maintenance import keep_timeline, purge_usage
 from services.timeline.entrypoints.resources.events import serve_events
 from services.timeline.entrypoints.resources.usage import serve_usage
 from services.timeline.entrypoints.resources.webhooks import serve_webhooks
@@ -40,7 +39,9 @@ ENTITIES: Final = (EntityTable("webhooks", is_uuid=True),)
 LOG: Final = "log"
 WEBHOOKS: Final = "webhooks"
 _CLEANING_SECONDS: Final = 3600.0
+_PARTITIONS_SECONDS: Final = 600.0
 _PURGE_SECONDS: Final = 60.0
+_PURGED_HOURS: Final = 5000
 _MEASURE_SECONDS: Final = 15.0
 _now: Final = partial(datetime.now, UTC)
 
@@ -80,9 +81,16 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
     log = PostgresTimelineLog(service.database, partitions, now=_now)
     topics = [topic.name for topic in EVENT_TOPICS]
     service.store_events(LOG, TimelineEvents(log, service.payloads), topics, role=LOG)
-    service.background("log.partitions", lambda: keep_timeline(partitions, _now, settings.days), role=LOG)
-    purge = partial(purge_usage, PostgresUsage(service.database), _now, timedelta(days=settings.usage_days))
-    service.background("usage.purge", lambda: repeat_while_busy(purge, _CLEANING_SECONDS), role=LOG)
+    usage = PostgresUsage(service.database)
+
+    async def keep_partitions() -> None:
+        await partitions.keep(_now().date(), settings.days)
+
+    async def purge_usage() -> int:
+        return await usage.purge(_now() - timedelta(days=settings.usage_days), limit=_PURGED_HOURS)
+
+    service.background("log.partitions", partial(repeat, keep_partitions, _PARTITIONS_SECONDS), role=LOG)
+    service.background("usage.purge", partial(repeat_while_busy, purge_usage, _CLEANING_SECONDS), role=LOG)
 
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:

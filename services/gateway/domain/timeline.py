@@ -1,8 +1,9 @@
-"""Timeline events, pages and filters, and the error that ends streams when the service restarts."""
+"""Timeline events and filters, and the error that ends streams when the service restarts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from libs.contracts import timeline
 from libs.contracts.errors import PermissionDenied, ServiceUnavailable
 from libs.contracts.timeline import RecordedEvent, TimelineFilter
 from services.gateway.domain.accounts import Principal
@@ -28,20 +29,9 @@ class TimelineEvent(RecordedEvent):
         return kept
 
 
+TimelinePage = timeline.TimelinePage[TimelineEvent]
 Form = Callable[[TimelineEvent], bytes]
 """Renders an event for its readers."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimelinePage:
-    """A page of the timeline. The next page starts after ``next`` or, when reading backwards, before ``next``.
-
-    A page can be short or empty even if ``has_more`` is True, because each read examines a limited number of events.
-    """
-
-    events: Sequence[TimelineEvent]
-    next: int
-    has_more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.identity import Identity
 from libs.contracts.pages import Page
-from libs.contracts.timeline import RecordedEvent, TimelineFilter
+from libs.contracts.timeline import RecordedEvent, TimelineFilter, TimelinePage
 from services.timeline.domain.deliveries import Answer, AttemptOutcome, Delivery, DueDelivery, FailureStreak
-from services.timeline.domain.events import TimelinePage
 from services.timeline.domain.webhooks import Webhook, WebhookSecret
 
 
@@ -31,24 +30,14 @@ class Timeline(Protocol):
         Examines at most 5,000 of the events found through an index.
         """
 
-    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
+    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage[RecordedEvent]:
         """Returns a page of events with positions above ``after``, oldest first."""
 
-    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
+    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage[RecordedEvent]:
         """Returns a page of events before a position, by default the end of the log, newest first."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[RecordedEvent]:
         """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""
-
-
-class TimelinePartitions(Protocol):
-    """Creates and drops the timeline's storage, day by day. Any process may call any method at any time."""
-
-    async def make(self, today: date) -> None:
-        """Creates missing storage for yesterday (another machine's clock may be slow), today and the next few days."""
-
-    async def drop_before(self, day: date) -> None:
-        """Drops the events of all days before ``day``."""
 
 
 class WebhookReader(Protocol):
