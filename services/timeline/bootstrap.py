@@ -11,7 +11,6 @@ from libs.eventing import EntityTable
 from libs.fairness import FairSemaphore
 from libs.service_defaults import Service
 from libs.service_defaults.repeating import repeat, repeat_while_busy
-from services.timeline.adapters.delivery_metrics import PrometheusDeliveryMetrics
 from services.timeline.adapters.postgres.expiry import EXPIRIES
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
@@ -95,7 +94,7 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
     """Serves reads of webhooks. Commands, key events and deliveries are handled in the role ``webhooks``."""
-    metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
+    cipher = settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)
     serve_webhooks(service.commands, service.http, webhooks)
@@ -103,12 +102,12 @@ def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
     tools = DeliveryTools(
         queue=PostgresWebhookQueue(service.database, service.outbox, service.presence),
         timeline=PostgresTimeline(service.database),
-        attempts=WebhookAttempts(client, cipher, metrics),
+        attempts=WebhookAttempts(client, cipher),
         permits=FairSemaphore(settings.webhook_attempts, each=max(1, settings.webhook_attempts // 8)),
         now=_now,
     )
     worker = WebhookWorker(tools, new_id())
-    maintenance = WebhookMaintenance(PostgresWebhookMaintenance(service.database), cipher, metrics, _now)
+    maintenance = WebhookMaintenance(PostgresWebhookMaintenance(service.database), cipher, _now)
     service.background("webhooks.lease", worker.renew, role=WEBHOOKS)
     service.background("webhooks.deliver", worker.run, role=WEBHOOKS)
     for name, action, pause in (

@@ -124,8 +124,8 @@ class WebhookQueue(Protocol):
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
         """Starts or renews the worker's lease."""
 
-    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
-        """Claims enabled webhooks that have work and no live worker. Returns each webhook's company ID and ID.
+    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[str]:
+        """Claims enabled webhooks that have work and no live worker. Returns the webhooks' IDs.
 
         Companies take turns. A paused webhook has work only if the first attempt of a test or redelivery is due.
         """
@@ -175,11 +175,6 @@ class Backlog:
     pending: int
     overdue_seconds: float
     events_behind: int
-
-
-class DeliveryMetrics(Protocol):
-    def attempted(self, answer: Answer, seconds: float) -> None: ...
-    def waiting(self, backlog: Backlog) -> None: ...
 
 
 class WebhookClient(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import id_of
@@ -23,9 +23,11 @@ from services.gateway.domain.turn_progress import TurnProgress, typed
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.use_cases.reading.feed_reader import FeedReader
 from services.gateway.use_cases.reading.feeds import Feeds
-from services.gateway.use_cases.reading.follow import Message, NewMessage, Order, follow, pages
+from services.gateway.use_cases.reading.follow import Message, NewMessage, Order, follow
 from services.gateway.use_cases.reading.session_order import SessionOrder
 from services.gateway.use_cases.reading.turn_order import FollowedTurn, TurnOrder, TurnQueue
+
+_PAGE: Final = 200
 
 
 class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]):
@@ -234,13 +236,17 @@ class EventReader:
     async def _past(
         self, where: TimelineFilter, order: LogOrder[Message], until: int | None = None
     ) -> AsyncGenerator[Sequence[Message], None]:
-        async with aclosing(pages(self.log, where, after=order.position, until=until)) as past:
-            async for page in past:
-                messages = await order.take_page(page)
-                if messages or page.has_more:
-                    # Reports the position: the filter may match none of millions of events, which take minutes to read.
-                    yield messages
-                del page, messages
+        """Reads pages up to the end of the log or, with ``until``, at least up to that position."""
+        has_more = until is None or order.position < until
+        while has_more:
+            page = await self.log.page(where, after=order.position, limit=_PAGE)
+            messages = await order.take_page(page)
+            has_more = page.has_more and (until is None or page.next < until)
+            if messages or page.has_more:
+                # Reports the position: the filter may match none of millions of events, which take minutes to read.
+                yield messages
+            # The stream may last long, so free its last stored page.
+            del page, messages
 
     async def _before_running_turn(self, where: TimelineFilter) -> SessionCursor | None:
         started = await self.log.newest(replace(where, types=("turn.started",)))
