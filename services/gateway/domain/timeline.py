@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from libs.contracts import timeline
 from libs.contracts.errors import PermissionDenied, ServiceUnavailable
@@ -34,31 +35,20 @@ Form = Callable[[TimelineEvent], bytes]
 """Renders an event for its readers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineQuery:
-    """A caller's filter. ``types``: event types, or prefixes that end in ``*``."""
+def visible_events(caller: Principal, session_id: str | None, **criteria: Any) -> TimelineFilter:
+    """Returns a filter for the events that match the criteria, and that the caller may see.
 
-    correlation_id: str | None = None
-    session_id: str | None = None
-    turn_id: str | None = None
-    types: tuple[str, ...] = ()
-
-    def visible_to(self, caller: Principal) -> TimelineFilter:
-        """Restricts the filter to events that the caller may see.
-
-        Raises ``PermissionDenied`` for a public principal without a ``session_id``.
-        """
-        if caller.public is not None and self.session_id is None:
-            raise PermissionDenied("A public key can only read the events of one session. Set session_id.")
-        identity = caller.identity
-        return TimelineFilter(
-            company_id=identity.company_id,
-            correlation_id=self.correlation_id,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            types=self.types,
-            visible_to=None if identity.reads_company else identity.user_id,
-        )
+    Raises ``PermissionDenied`` for a public principal without a ``session_id``.
+    """
+    if caller.public is not None and session_id is None:
+        raise PermissionDenied("A public key can only read the events of one session. Set session_id.")
+    identity = caller.identity
+    return TimelineFilter(
+        company_id=identity.company_id,
+        session_id=session_id,
+        visible_to=None if identity.reads_company else identity.user_id,
+        **criteria,
+    )
 
 
 class Restarting(ServiceUnavailable):
