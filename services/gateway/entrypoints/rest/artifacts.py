@@ -24,7 +24,7 @@ from libs.contracts.resources.artifacts import (
     RemoveArtifactFromPlatform,
 )
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, json_answer
+from services.gateway.entrypoints.door.answers import created, model_answer
 from services.gateway.entrypoints.door.application import Submit, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
@@ -201,7 +201,7 @@ async def upload_artifact(
 )
 async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:
     copied = await submit(CopyArtifactToPlatform(**_ids(session_id, artifact_id)))
-    return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
+    return model_answer(PlatformCopy(file_id=ArtifactCopied.decode(copied.payload).file_id))
 
 
 @router.post(
@@ -213,15 +213,11 @@ async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier
 )
 async def remove_artifact_from_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:
     removed = await submit(RemoveArtifactFromPlatform(**_ids(session_id, artifact_id)))
-    return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
+    return model_answer(PlatformCopy(file_id=ArtifactRemoved.decode(removed.payload).file_id))
 
 
 def _ids(session_id: str, artifact_id: str) -> dict[str, str]:
     return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}
-
-
-def _platform_copy(file_id: str) -> Response:
-    return json_answer(PlatformCopy(file_id=file_id).model_dump_json().encode())
 
 
 def _session_path(session_id: str) -> str:
