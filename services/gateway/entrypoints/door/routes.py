@@ -100,7 +100,7 @@ def file_answer(description: str) -> dict[str, Any]:
     return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 
 
-FILE_ANSWERS: Final = {
+FILE_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: file_answer("The file's bytes."),
     206: file_answer("The requested range of bytes."),
     304: answer("Not modified."),
