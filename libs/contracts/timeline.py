@@ -1,7 +1,8 @@
 """The timeline of a company's events, and the filter that selects from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic_core import to_json
 
@@ -49,6 +50,21 @@ class RecordedEvent:
         if self.turn_id is not None:
             fields["turn_id"] = self.turn_id
         return to_json(fields)[:-1] + b',"data":' + self.data + b"}"
+
+
+E = TypeVar("E", bound=RecordedEvent, covariant=True)
+
+
+@dataclass(frozen=True)
+class TimelinePage(Generic[E]):
+    """A page of the timeline. The next page starts after ``next`` or, when reading backwards, before ``next``.
+
+    A page can be short or empty even if ``has_more`` is True, because each read examines a limited number of events.
+    """
+
+    events: Sequence[E]
+    next: int
+    has_more: bool
 
 
 EVENT_FIELDS: Final = tuple(field.name for field in fields(RecordedEvent) if field.name != "data")

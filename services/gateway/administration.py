@@ -145,11 +145,8 @@ class Administration:
         # The gateway's replicas drop the key from their caches when they receive the event.
         await self._keys.revoke(await self._write_to(key_id), key_id)
 
-    async def is_valid(self, secret: str) -> bool:
-        """Returns whether the gateway would accept a request with this secret."""
-        return await self.valid_key(secret) is not None
-
     async def valid_key(self, secret: str) -> ApiKey | None:
+        """Returns the key with this secret, if the gateway would accept a request with it."""
         found = await self._store.find_by_digest(digest_of(secret)) if has_form(secret) else None
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 

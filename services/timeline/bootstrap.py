@@ -11,7 +11,6 @@ from libs.eventing import EntityTable
 from libs.fairness import FairSemaphore
 from libs.service_defaults import Service
 from libs.service_defaults.repeating import repeat, repeat_while_busy
-from services.timeline.adapters.delivery_metrics import PrometheusDeliveryMetrics
 from services.timeline.adapters.postgres.expiry import EXPIRIES
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
@@ -23,7 +22,6 @@ from services.timeline.adapters.postgres.webhooks import PostgresWebhookReader, 
 from services.timeline.adapters.webhook_http import HttpWebhookClient
 from services.timeline.entrypoints.events import follow_keys
 from services.timeline.entrypoints.log import TimelineEvents
-from services.timeline.entrypoints.maintenance import keep_timeline, purge_usage
 from services.timeline.entrypoints.resources.events import serve_events
 from services.timeline.entrypoints.resources.usage import serve_usage
 from services.timeline.entrypoints.resources.webhooks import serve_webhooks
@@ -40,7 +38,9 @@ ENTITIES: Final = (EntityTable("webhooks", is_uuid=True),)
 LOG: Final = "log"
 WEBHOOKS: Final = "webhooks"
 _CLEANING_SECONDS: Final = 3600.0
+_PARTITIONS_SECONDS: Final = 600.0
 _PURGE_SECONDS: Final = 60.0
+_PURGED_HOURS: Final = 5000
 _MEASURE_SECONDS: Final = 15.0
 _now: Final = partial(datetime.now, UTC)
 
@@ -80,14 +80,21 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
     log = PostgresTimelineLog(service.database, partitions, now=_now)
     topics = [topic.name for topic in EVENT_TOPICS]
     service.store_events(LOG, TimelineEvents(log, service.payloads), topics, role=LOG)
-    service.background("log.partitions", lambda: keep_timeline(partitions, _now, settings.days), role=LOG)
-    purge = partial(purge_usage, PostgresUsage(service.database), _now, timedelta(days=settings.usage_days))
-    service.background("usage.purge", lambda: repeat_while_busy(purge, _CLEANING_SECONDS), role=LOG)
+    usage = PostgresUsage(service.database)
+
+    async def keep_partitions() -> None:
+        await partitions.keep(_now().date(), settings.days)
+
+    async def purge_usage() -> int:
+        return await usage.purge(_now() - timedelta(days=settings.usage_days), limit=_PURGED_HOURS)
+
+    service.background("log.partitions", partial(repeat, keep_partitions, _PARTITIONS_SECONDS), role=LOG)
+    service.background("usage.purge", partial(repeat_while_busy, purge_usage, _CLEANING_SECONDS), role=LOG)
 
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
     """Serves reads of webhooks. Commands, key events and deliveries are handled in the role ``webhooks``."""
-    metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
+    cipher = settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)
     serve_webhooks(service.commands, service.http, webhooks)
@@ -95,12 +102,12 @@ def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
     tools = DeliveryTools(
         queue=PostgresWebhookQueue(service.database, service.outbox, service.presence),
         timeline=PostgresTimeline(service.database),
-        attempts=WebhookAttempts(client, cipher, metrics),
+        attempts=WebhookAttempts(client, cipher),
         permits=FairSemaphore(settings.webhook_attempts, each=max(1, settings.webhook_attempts // 8)),
         now=_now,
     )
     worker = WebhookWorker(tools, new_id())
-    maintenance = WebhookMaintenance(PostgresWebhookMaintenance(service.database), cipher, metrics, _now)
+    maintenance = WebhookMaintenance(PostgresWebhookMaintenance(service.database), cipher, _now)
     service.background("webhooks.lease", worker.renew, role=WEBHOOKS)
     service.background("webhooks.deliver", worker.run, role=WEBHOOKS)
     for name, action, pause in (

@@ -134,7 +134,7 @@ class FakeWebhooks:
         """The worker is gone."""
         self.leases.discard(worker_id)
 
-    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
+    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[str]:
         turns: dict[str, int] = {}
         ready = []
         for row in sorted(self.rows.values(), key=lambda each: each.webhook.id):
@@ -144,7 +144,7 @@ class FakeWebhooks:
         claimed = [row for _, _, row in sorted(ready, key=lambda each: each[:2])[:limit]]
         for row in claimed:
             row.worker_id = worker_id
-        return [(row.webhook.company_id, row.webhook.id) for row in claimed]
+        return [row.webhook.id for row in claimed]
 
     async def _has_work(self, row: _Row, now: datetime) -> bool:
         if row.webhook.status is not WebhookStatus.ENABLED:
@@ -318,7 +318,3 @@ class FakeEndpoints:
     async def check(self, url: str) -> None:
         if url in self.refused:
             raise self.refused[url]
-
-
-class NoMetrics:
-    def attempted(self, answer: Answer, seconds: float) -> None: ...

@@ -1,8 +1,10 @@
-"""Timeline events, pages and filters, and the error that ends streams when the service restarts."""
+"""Timeline events and filters, and the error that ends streams when the service restarts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from libs.contracts import timeline
 from libs.contracts.errors import PermissionDenied, ServiceUnavailable
 from libs.contracts.timeline import RecordedEvent, TimelineFilter
 from services.gateway.domain.accounts import Principal
@@ -28,47 +30,25 @@ class TimelineEvent(RecordedEvent):
         return kept
 
 
+TimelinePage = timeline.TimelinePage[TimelineEvent]
 Form = Callable[[TimelineEvent], bytes]
 """Renders an event for its readers."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimelinePage:
-    """A page of the timeline. The next page starts after ``next`` or, when reading backwards, before ``next``.
+def visible_events(caller: Principal, session_id: str | None, **criteria: Any) -> TimelineFilter:
+    """Returns a filter for the events that match the criteria, and that the caller may see.
 
-    A page can be short or empty even if ``has_more`` is True, because each read examines a limited number of events.
+    Raises ``PermissionDenied`` for a public principal without a ``session_id``.
     """
-
-    events: Sequence[TimelineEvent]
-    next: int
-    has_more: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineQuery:
-    """A caller's filter. ``types``: event types, or prefixes that end in ``*``."""
-
-    correlation_id: str | None = None
-    session_id: str | None = None
-    turn_id: str | None = None
-    types: tuple[str, ...] = ()
-
-    def visible_to(self, caller: Principal) -> TimelineFilter:
-        """Restricts the filter to events that the caller may see.
-
-        Raises ``PermissionDenied`` for a public principal without a ``session_id``.
-        """
-        if caller.public is not None and self.session_id is None:
-            raise PermissionDenied("A public key can only read the events of one session. Set session_id.")
-        identity = caller.identity
-        return TimelineFilter(
-            company_id=identity.company_id,
-            correlation_id=self.correlation_id,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
-            types=self.types,
-            visible_to=None if identity.reads_company else identity.user_id,
-        )
+    if caller.public is not None and session_id is None:
+        raise PermissionDenied("A public key can only read the events of one session. Set session_id.")
+    identity = caller.identity
+    return TimelineFilter(
+        company_id=identity.company_id,
+        session_id=session_id,
+        visible_to=None if identity.reads_company else identity.user_id,
+        **criteria,
+    )
 
 
 class Restarting(ServiceUnavailable):

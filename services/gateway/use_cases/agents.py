@@ -31,7 +31,9 @@ class Agents:
 
     def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
         self._upstreams = upstreams
-        self._known = TTLCache(self._look_up, _agent_id, fresh, monotonic, size=_REMEMBERED)
+        self._known = TTLCache(
+            self._look_up, lambda beginning: beginning.agent_id or "", fresh, monotonic, size=_REMEMBERED
+        )
 
     async def visible_to(self, identity: Identity, *, limit: int | None = None) -> list[Agent]:
         """Returns the stored agents that the caller can see, newest first."""
@@ -130,7 +132,3 @@ def _unusable(model: str, problem: ServiceError) -> NotFound:
     if finding is None:
         return NotFound(problem.message, details=[unknown])
     return NotFound(f"{finding.message}.", details=[unknown.model_copy(update={"hint": finding.hint})])
-
-
-def _agent_id(beginning: SessionBeginning) -> str:
-    return beginning.agent_id or ""

@@ -108,17 +108,14 @@ async def _forget(images: InlineImages, url: str) -> None:
 
 
 def _named(artifact: Artifact, image: ImageUrlBlock) -> FileBlock:
-    return FileBlock(type="file", source=_source(artifact), detail=image.image_url.detail)
-
-
-def _source(artifact: Artifact) -> ArtifactSource:
-    return ArtifactSource(artifact_id=artifact.artifact_id)
+    source = ArtifactSource(artifact_id=artifact.artifact_id)
+    return FileBlock(type="file", source=source, detail=image.image_url.detail)
 
 
 def _history_file(artifact: Artifact, image: ImageUrlBlock) -> SaidFile:
     return SaidFile(
         type="file",
-        source=_source(artifact),
+        source=ArtifactSource(artifact_id=artifact.artifact_id),
         detail=image.image_url.detail,
         name=artifact.name,
         content_type=artifact.content_type,

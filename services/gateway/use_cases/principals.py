@@ -55,10 +55,12 @@ class Principals:
         self._tokens = tokens
         self._upstreams = upstreams
         self._now = now
-        self._by_digest = TTLCache(self._of_digest, _id_of_key, fresh, monotonic)
-        self._by_id = TTLCache(self._of_id, _id_of_key, fresh, monotonic)
-        self._by_connection = TTLCache(self._of_connection, _id, fresh, monotonic)
-        self._by_agent = TTLCache(self._of_agent, _id, fresh, monotonic)
+        self._by_digest = TTLCache(self._of_digest, lambda known: known.key.id, fresh, monotonic)
+        self._by_id = TTLCache(self._of_id, lambda known: known.key.id, fresh, monotonic)
+        self._by_connection = TTLCache(
+            self._of_connection, lambda principal: principal.identity.key_id, fresh, monotonic
+        )
+        self._by_agent = TTLCache(self._of_agent, lambda principal: principal.identity.key_id, fresh, monotonic)
 
     async def by_secret(self, secret: str) -> Principal:
         """Raises ``AuthenticationFailed`` if the API key is unknown, revoked or expired."""
@@ -182,14 +184,6 @@ class TTLCache(Generic[K, V]):
         self._found[presented] = (self._monotonic() + CACHE_SECONDS, value)
         self._by_id[self._id_of(value)].add(presented)
         return value
-
-
-def _id_of_key(known: _Known) -> str:
-    return known.key.id
-
-
-def _id(principal: Principal) -> str:
-    return principal.identity.key_id
 
 
 def _known(owner: KeyOwner | None) -> _Known | None:

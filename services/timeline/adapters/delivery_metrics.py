@@ -33,14 +33,14 @@ for _result in _RESULTS:
     _ATTEMPTS.labels(_result)
 
 
-class PrometheusDeliveryMetrics:
-    def attempted(self, answer: Answer, seconds: float) -> None:
-        accepted, refused, unanswered = _RESULTS
-        result = accepted if answer.accepted else unanswered if answer.status is None else refused
-        _ATTEMPTS.labels(result).inc()
-        _SECONDS.observe(seconds)
+def attempted(answer: Answer, seconds: float) -> None:
+    accepted, refused, unanswered = _RESULTS
+    result = accepted if answer.accepted else unanswered if answer.status is None else refused
+    _ATTEMPTS.labels(result).inc()
+    _SECONDS.observe(seconds)
 
-    def waiting(self, backlog: Backlog) -> None:
-        _PENDING.set(backlog.pending)
-        _OVERDUE.set(backlog.overdue_seconds)
-        _BEHIND.set(backlog.events_behind)
+
+def waiting(backlog: Backlog) -> None:
+    _PENDING.set(backlog.pending)
+    _OVERDUE.set(backlog.overdue_seconds)
+    _BEHIND.set(backlog.events_behind)

@@ -1,7 +1,7 @@
 """Deliveries of events to webhooks: their states and retries, and when a failing webhook is disabled."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -48,25 +48,15 @@ class Delivery:
     type: str
     chain: str
     position: int
-    status: DeliveryStatus
-    attempts: int
+    status: DeliveryStatus = DeliveryStatus.PENDING
+    attempts: int = 0
     next_attempt_at: datetime | None
-    last_status: int | None
-    last_response: str | None
+    last_status: int | None = None
+    last_response: str | None = None
     created_at: datetime
 
     def public(self) -> webhooks.Delivery:
-        return webhooks.Delivery(
-            id=self.id,
-            event_id=self.event_id,
-            type=self.type,
-            status=self.status.value,
-            attempts=self.attempts,
-            next_attempt_at=self.next_attempt_at,
-            last_status=self.last_status,
-            last_response=self.last_response,
-            created_at=self.created_at,
-        )
+        return webhooks.Delivery.model_validate(asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +107,13 @@ class AttemptOutcome:
 
 
 def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptOutcome:
-    attempts, retry_at = delivery.attempts + 1, None
-    if answer.accepted:
-        status = DeliveryStatus.DELIVERED
-    else:
-        retry_at = _retry_at(delivery, answer, now)
-        status = DeliveryStatus.FAILED if retry_at is None else DeliveryStatus.PENDING
+    retry_at = None if answer.accepted else _retry_at(delivery, answer, now)
+    settled = DeliveryStatus.DELIVERED if answer.accepted else DeliveryStatus.FAILED
     return AttemptOutcome(
         delivery_id=delivery.id,
         chain=delivery.chain,
-        status=status,
-        attempts=attempts,
+        status=settled if retry_at is None else DeliveryStatus.PENDING,
+        attempts=delivery.attempts + 1,
         next_attempt_at=retry_at,
         answer=answer,
     )
@@ -191,10 +177,6 @@ def pending_delivery(delivery_id: str, webhook_id: str, event: RecordedEvent, no
         type=event.type,
         chain=event.subject,
         position=event.position,
-        status=DeliveryStatus.PENDING,
-        attempts=0,
         next_attempt_at=now,
-        last_status=None,
-        last_response=None,
         created_at=now,
     )

@@ -1,6 +1,5 @@
 """The timeline's events, as they're stored and read."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,16 +15,3 @@ class NewEvent(RecordedEvent):
     """An event to store. ``usage`` is only set if the event ends a turn."""
 
     usage: TurnUsage | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TimelinePage:
-    """A page of the timeline. The next page starts after ``next``, or before it when reading backwards.
-
-    If ``has_more`` is false, there's no next page yet. If it's true, the page may still be short or even empty, because
-    a read examines a limited number of events.
-    """
-
-    events: Sequence[RecordedEvent]
-    next: int
-    has_more: bool

@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.identity import Identity
 from libs.contracts.pages import Page
-from libs.contracts.timeline import RecordedEvent, TimelineFilter
+from libs.contracts.timeline import RecordedEvent, TimelineFilter, TimelinePage
 from services.timeline.domain.deliveries import Answer, AttemptOutcome, Delivery, DueDelivery, FailureStreak
-from services.timeline.domain.events import TimelinePage
 from services.timeline.domain.webhooks import Webhook, WebhookSecret
 
 
@@ -31,24 +30,14 @@ class Timeline(Protocol):
         Examines at most 5,000 of the events found through an index.
         """
 
-    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
+    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage[RecordedEvent]:
         """Returns a page of events with positions above ``after``, oldest first."""
 
-    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
+    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage[RecordedEvent]:
         """Returns a page of events before a position, by default the end of the log, newest first."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[RecordedEvent]:
         """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""
-
-
-class TimelinePartitions(Protocol):
-    """Creates and drops the timeline's storage, day by day. Any process may call any method at any time."""
-
-    async def make(self, today: date) -> None:
-        """Creates missing storage for yesterday (another machine's clock may be slow), today and the next few days."""
-
-    async def drop_before(self, day: date) -> None:
-        """Drops the events of all days before ``day``."""
 
 
 class WebhookReader(Protocol):
@@ -135,8 +124,8 @@ class WebhookQueue(Protocol):
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
         """Starts or renews the worker's lease."""
 
-    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
-        """Claims enabled webhooks that have work and no live worker. Returns each webhook's company ID and ID.
+    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[str]:
+        """Claims enabled webhooks that have work and no live worker. Returns the webhooks' IDs.
 
         Companies take turns. A paused webhook has work only if the first attempt of a test or redelivery is due.
         """
@@ -186,11 +175,6 @@ class Backlog:
     pending: int
     overdue_seconds: float
     events_behind: int
-
-
-class DeliveryMetrics(Protocol):
-    def attempted(self, answer: Answer, seconds: float) -> None: ...
-    def waiting(self, backlog: Backlog) -> None: ...
 
 
 class WebhookClient(Protocol):

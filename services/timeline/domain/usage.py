@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from libs.contracts.decimals import decimal_text
 from libs.contracts.replies import Attribution, Usage
 from libs.contracts.resources.usage import UsageGroup, UsageItem, UsageTotals
 from libs.contracts.timestamps import parse_time
@@ -65,49 +63,13 @@ class UsageSpan:
     end: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageSum:
-    """The usage of a group. ``cost`` excludes ``unpriced_turns``, whose models have no price."""
-
-    group: Mapping[UsageGroup, str]
-    turns: int
-    input_tokens: int
-    output_tokens: int
-    tool_calls: int
-    seconds: Decimal
-    cost: Decimal
-    unpriced_turns: int
-
-    def item(self) -> UsageItem:
-        """Converts the group to the API's format. Unknown values are null."""
-        group = {
-            name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()
-        }
-        return UsageItem.model_validate({**group, **self._numbers})
-
-    def total(self) -> UsageTotals:
-        return UsageTotals.model_validate(self._numbers)
-
-    @property
-    def _numbers(self) -> dict[str, Any]:
-        return {
-            "turns": self.turns,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "tool_calls": self.tool_calls,
-            "seconds": float(self.seconds),
-            "cost": decimal_text(self.cost),
-            "unpriced_turns": self.unpriced_turns,
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class UsagePage:
     """A page of groups. ``number`` and ``totals`` cover the groups of all pages."""
 
-    sums: Sequence[UsageSum]
+    items: Sequence[UsageItem]
     number: int
-    totals: UsageSum
+    totals: UsageTotals
 
 
 class UsageStore(Protocol):
@@ -115,8 +77,3 @@ class UsageStore(Protocol):
 
     async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
         """Returns each group's totals, sorted by the grouping fields. Without ``groups``, returns a single total."""
-
-
-class UsageRetention(Protocol):
-    async def purge(self, before: datetime, *, limit: int) -> int:
-        """Deletes up to ``limit`` rows of hours before ``before``. Returns their number."""

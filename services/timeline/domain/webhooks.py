@@ -1,6 +1,6 @@
 """Webhooks: users' endpoints that receive events from the timeline."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
@@ -67,19 +67,7 @@ class Webhook:
         )
 
     def public(self) -> webhooks.Webhook:
-        return webhooks.Webhook(
-            id=self.id,
-            url=self.url,
-            event_types=list(self.event_types),
-            description=self.description,
-            status=self.status,
-            disabled_reason=self.disabled_reason,
-            failing_since=self.failing_since,
-            company_wide=self.sees_company,
-            user_id=self.user_id,
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-        )
+        return webhooks.Webhook.model_validate({**asdict(self), "company_wide": self.sees_company})
 
     def disabled_because(self, reason: DisabledReason) -> WebhookDisabled:
         return WebhookDisabled(webhook_id=self.id, user_id=self.user_id, reason=reason)

@@ -11,7 +11,7 @@ from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict, InvalidRequest, PermissionDenied, invalid_field
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import CommandContext, Envelope
+from libs.contracts.messages import CommandContext, Envelope, Event
 from libs.contracts.pages import Page
 from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.resources.webhooks import (
@@ -32,7 +32,7 @@ from libs.contracts.resources.webhooks import (
 from libs.contracts.timestamps import format_time, parse_time
 from libs.eventing import Transaction
 from libs.outbound import AddressRefused, UnusableUrl
-from services.timeline.domain.deliveries import Delivery, DeliveryStatus, test_event
+from services.timeline.domain.deliveries import Delivery, test_event
 from services.timeline.domain.ports import WebhookClient, WebhookReader, WebhookWriter
 from services.timeline.domain.webhooks import (
     MOST_SECRETS,
@@ -111,7 +111,7 @@ class Webhooks:
             secret_id=secret.id,
             created_at=format_time(now),
         )
-        transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
+        _emit(transaction, webhook, created)
 
     async def check_change(self, command: UpdateWebhook, context: CommandContext) -> None:
         """Checks a change before the transaction. Raises ``ValidationFailed``, or any error that ``change`` raises."""
@@ -136,8 +136,7 @@ class Webhooks:
         writer, identity = self.writers(transaction), context.identity
         webhook = _own(identity, await writer.lock(identity.company_id, command.webhook_id))
         await writer.delete(webhook)
-        deleted = WebhookDeleted(webhook_id=webhook.id, user_id=webhook.user_id)
-        transaction.emit(deleted, subject=webhook.id, owner_id=webhook.user_id)
+        _emit(transaction, webhook, WebhookDeleted(webhook_id=webhook.id, user_id=webhook.user_id))
 
     async def rotate_secret(
         self, transaction: Transaction, command: RotateWebhookSecret, context: CommandContext
@@ -165,11 +164,7 @@ class Webhooks:
             type=TEST_EVENT,
             chain=context.command_id,
             position=0,
-            status=DeliveryStatus.PENDING,
-            attempts=0,
             next_attempt_at=now,
-            last_status=None,
-            last_response=None,
             created_at=now,
         )
         await writer.add_test(delivery, event)
@@ -216,13 +211,13 @@ class Webhooks:
         reason = DisabledReason.KEY_REVOKED
         disabled = self._in_state(after, WebhookStatus.DISABLED, reason)
         await self.writers(transaction).save(before, disabled)
-        _emit_disabled(transaction, after, reason)
+        _emit(transaction, after, after.disabled_because(reason))
 
     async def _save(self, transaction: Transaction, before: Webhook, after: Webhook) -> None:
         await self.writers(transaction).save(before, after)
         _emit_updated(transaction, after)
         if before.status is WebhookStatus.ENABLED and after.status is WebhookStatus.DISABLED:
-            _emit_disabled(transaction, after, DisabledReason.REQUESTED)
+            _emit(transaction, after, after.disabled_because(DisabledReason.REQUESTED))
 
     def _in_state(self, webhook: Webhook, status: WebhookStatus, reason: DisabledReason | None) -> Webhook:
         return replace(webhook, status=status, disabled_reason=reason, updated_at=self.now())
@@ -253,8 +248,8 @@ class Webhooks:
             raise invalid_field(["url"], str(problem), kind="url_refused", hint=hint) from None
 
 
-def _emit_disabled(transaction: Transaction, webhook: Webhook, reason: DisabledReason) -> None:
-    transaction.emit(webhook.disabled_because(reason), subject=webhook.id, owner_id=webhook.user_id)
+def _emit(transaction: Transaction, webhook: Webhook, event: Event) -> None:
+    transaction.emit(event, subject=webhook.id, owner_id=webhook.user_id)
 
 
 def _emit_updated(transaction: Transaction, webhook: Webhook, secret_id: str | None = None) -> None:
@@ -265,7 +260,7 @@ def _emit_updated(transaction: Transaction, webhook: Webhook, secret_id: str | N
         status=webhook.status,
         secret_id=secret_id,
     )
-    transaction.emit(updated, subject=webhook.id, owner_id=webhook.user_id)
+    _emit(transaction, webhook, updated)
 
 
 def _emit_requested(transaction: Transaction, webhook: Webhook, delivery: Delivery, now: datetime) -> None:
@@ -276,7 +271,7 @@ def _emit_requested(transaction: Transaction, webhook: Webhook, delivery: Delive
         event_id=delivery.event_id,
         due_at=format_time(now),
     )
-    transaction.emit(requested, subject=webhook.id, owner_id=webhook.user_id)
+    _emit(transaction, webhook, requested)
 
 
 def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecret:

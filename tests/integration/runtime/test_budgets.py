@@ -1,7 +1,6 @@
 """Usage of turns, whichever way they end, and budgets, from the public API to the turns that they refuse."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -216,7 +215,7 @@ async def test_what_is_no_budget_and_changes_that_make_no_sense_are_refused() ->
 
 
 async def test_a_month_begins_with_what_it_has_taken(public: Gateway) -> None:
-    public.usage.totals = replace(NOTHING, cost=Decimal("1.50"), input_tokens=100, output_tokens=20)
+    public.usage.totals = NOTHING.model_copy(update={"cost": "1.5", "input_tokens": 100, "output_tokens": 20})
     _, key = public.keys.issue()
     assert (await make(public, **MONTH, key_id=key.id))["used"] == {"cost": "1.5", "tokens": 120}
     command = public.bus.sent[-1].command

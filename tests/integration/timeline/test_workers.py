@@ -24,7 +24,7 @@ from services.timeline.use_cases.delivering.delivery import DeliveryTools
 from services.timeline.use_cases.delivering.worker import WebhookWorker
 from tests.integration.timeline.conftest import Stores
 from tests.support.waiting import WITHIN, until
-from tests.support.webhook_fakes import CIPHER, NoMetrics
+from tests.support.webhook_fakes import CIPHER
 from tests.support.webhook_receiver import Receiver, receiving
 
 
@@ -44,7 +44,7 @@ async def working(
 ) -> AsyncIterator[None]:
     """A worker of this process; ``grace``: seconds for deliveries that are under way at its end."""
     client = HttpWebhookClient(public_or_within(parse_networks("127.0.0.0/8")), seconds=seconds)
-    attempts = WebhookAttempts(client, CIPHER, NoMetrics())
+    attempts = WebhookAttempts(client, CIPHER)
     tools = DeliveryTools(stores.queue, stores.timeline, attempts, FairSemaphore(64, each=32), clock)
     worker = WebhookWorker(tools, new_id())
     tasks = [asyncio.create_task(each) for each in (worker.renew(), worker.run())]

@@ -1,21 +1,18 @@
 """``/usage/`` and ``/retention/``: who may read and set them, and to what."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 from libs.contracts.messages import Event
 from libs.contracts.resources.retention import Retention, RetentionUpdated, SetRetention
-from libs.contracts.resources.usage import UsageGroup
 from tests.support.gateway import Gateway, Sent
 from tests.support.usage import NOTHING
 
 
 async def test_the_answer_has_sums_by_the_groups_that_were_asked_for(public: Gateway) -> None:
-    group = {UsageGroup.DAY: "2026-01-02", UsageGroup.USER: ""}
-    public.usage.sums = [replace(NOTHING, group=group, turns=2, cost=Decimal("0.1000"), seconds=Decimal("1.250"))]
+    given = {"day": "2026-01-02", "user_id": None, "turns": 2, "cost": "0.1", "seconds": 1.25}
+    public.usage.items = [NOTHING.model_copy(update=given)]
     reply = await public.client.get(
         "/usage/", params={"from": "2026-01-01", "to": "2026-01-02", "group_by": "day,user"}
     )

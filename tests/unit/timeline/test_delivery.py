@@ -36,7 +36,7 @@ from tests.support.timeline import FakeTimeline, event
 from tests.support.timeline_service import TimelineService
 from tests.support.usage import FakeUsage
 from tests.support.waiting import elapse
-from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks, NoMetrics, Received, sealed
+from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks, Received, sealed
 
 
 def caller(
@@ -64,7 +64,7 @@ class WebhookWorld:
         self.store = FakeWebhooks(self.timeline)
         self.endpoints = FakeEndpoints()
         self._service = TimelineService(self.timeline, FakeUsage(), self.store, self.endpoints, self.clock.now)
-        attempts = WebhookAttempts(self.endpoints, cipher, NoMetrics())
+        attempts = WebhookAttempts(self.endpoints, cipher)
         self._tools = DeliveryTools(self.store, self.timeline, attempts, FairSemaphore(64, each=32), self.clock.now)
         self.worker = self.new_worker()
 

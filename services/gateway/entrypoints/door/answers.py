@@ -130,6 +130,10 @@ def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None =
     return kind(body + b"\n", status, headers, media_type="application/json")
 
 
+def model_answer(model: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return json_answer(model.model_dump_json().encode(), status, headers)
+
+
 def value_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return json_answer(orjson.dumps(value), status, headers)
 
@@ -138,7 +142,7 @@ def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) 
     """Returns the part of a turn's state that the caller may see."""
     if caller.public is None:
         return json_answer(bytes(turn), status)
-    return json_answer(orjson.dumps(public_turn(orjson.loads(turn))), status)
+    return value_answer(public_turn(orjson.loads(turn)), status)
 
 
 def created(body: bytes, location: str | None) -> Response:

@@ -131,30 +131,22 @@ def _exceeds(declared: str, most_bytes: int) -> bool:
 
 
 async def _collect(receive: Receive, most_bytes: int, more: More | None) -> bytes:
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        return _checked(message.get("body", b""), most_bytes)
     body = bytearray()
-    while True:
+    has_more = True
+    while has_more:
+        message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
         body += message.get("body", b"")
+        has_more = message.get("more_body", False)
         if more is not None and len(body) > most_bytes:
             most_bytes, more = await more(), None
         if len(body) > most_bytes:
             body.clear()
-            if message.get("more_body"):
+            if has_more:
                 await drain(receive)
             raise TooLarge.beyond(most_bytes, "The body")
-        if not message.get("more_body"):
-            return bytes(body)
-        message = await receive()
-
-
-def _checked(body: bytes, most_bytes: int) -> bytes:
-    if len(body) > most_bytes:
-        raise TooLarge.beyond(most_bytes, "The body")
-    return body
+    return bytes(body)
 
 
 async def drain(receive: Receive) -> None:

@@ -105,18 +105,12 @@ def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[
     """Yields all images with their paths."""
     if isinstance(value, dict) and (found := find(value)) is not None:
         yield (*path, *found.path), found
-    for name, child in _children(value):
+    if not isinstance(value, dict | list):
+        return
+    for name, child in value.items() if isinstance(value, dict) else enumerate(value):
         path.append(name)
         yield from _all(child, find, path)
         path.pop()
-
-
-def _children(value: Any) -> list[tuple[str | int, Any]]:
-    if isinstance(value, dict):
-        return [(name, child) for name, child in value.items() if isinstance(child, dict | list)]
-    if isinstance(value, list):
-        return [(index, child) for index, child in enumerate(value) if isinstance(child, dict | list)]
-    return []
 
 
 def find_image_url(part: dict[str, Any]) -> Found | None:

@@ -100,6 +100,14 @@ def file_answer(description: str) -> dict[str, Any]:
     return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 
 
+FILE_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: file_answer("The file's bytes."),
+    206: file_answer("The requested range of bytes."),
+    304: answer("Not modified."),
+}
+"""The successful responses of a download."""
+
+
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describes the errors that an operation may return, in addition to its dependencies' errors."""
     return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

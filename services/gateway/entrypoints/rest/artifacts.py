@@ -24,11 +24,11 @@ from libs.contracts.resources.artifacts import (
     RemoveArtifactFromPlatform,
 )
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, json_answer
+from services.gateway.entrypoints.door.answers import created, model_answer
 from services.gateway.entrypoints.door.application import Submit, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
-from services.gateway.entrypoints.door.routes import answer, errors, file_answer, public_router
+from services.gateway.entrypoints.door.routes import FILE_ANSWERS, answer, errors, file_answer, public_router
 from services.gateway.entrypoints.door.upload_stream import SingleUploadBody, UploadStream
 
 router = public_router("", "Artifacts")
@@ -39,12 +39,6 @@ Copier = Annotated[Principal, Security(by_api_key, scopes=[Scope.ARTIFACTS_WRITE
 _UPSTREAM: Final = "artifacts"
 _OF_SESSION: Final = "/sessions/{session_id}/artifacts/"
 _ONE: Final = f"{_OF_SESSION}{{artifact_id}}/"
-_BYTES: Final = {
-    200: file_answer("The file's bytes."),
-    206: file_answer("The requested range of bytes."),
-    304: answer("Not modified."),
-    **errors(404, 416),
-}
 _MAX_ROWS: Final = 100
 _ROWS: Final = 20
 _Rows = Annotated[
@@ -125,7 +119,7 @@ async def preview_artifact(
     operation_id="artifacts.download",
     summary="Download an artifact",
     description="Supports `Range` and `If-None-Match`; `ETag` identifies the content.",
-    responses=_BYTES,
+    responses={**FILE_ANSWERS, **errors(404, 416)},
 )
 async def download_artifact(
     request: Request,
@@ -160,7 +154,7 @@ async def download_artifacts(
     operation_id="artifacts.content",
     summary="Download a file by its link",
     description="Use the links that the service returns. The signature covers the artifact and all parameters.",
-    responses=_BYTES,
+    responses={**FILE_ANSWERS, **errors(404, 416)},
 )
 async def follow_artifact_link(
     request: Request,
@@ -207,7 +201,7 @@ async def upload_artifact(
 )
 async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:
     copied = await submit(CopyArtifactToPlatform(**_ids(session_id, artifact_id)))
-    return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
+    return model_answer(PlatformCopy(file_id=ArtifactCopied.decode(copied.payload).file_id))
 
 
 @router.post(
@@ -219,15 +213,11 @@ async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier
 )
 async def remove_artifact_from_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:
     removed = await submit(RemoveArtifactFromPlatform(**_ids(session_id, artifact_id)))
-    return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
+    return model_answer(PlatformCopy(file_id=ArtifactRemoved.decode(removed.payload).file_id))
 
 
 def _ids(session_id: str, artifact_id: str) -> dict[str, str]:
     return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}
-
-
-def _platform_copy(file_id: str) -> Response:
-    return json_answer(PlatformCopy(file_id=file_id).model_dump_json().encode())
 
 
 def _session_path(session_id: str) -> str:

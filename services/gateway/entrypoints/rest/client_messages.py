@@ -2,13 +2,14 @@
 
 from typing import Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
-from libs.contracts.findings import invalid, required_object
+from libs.contracts.findings import required_object
 from libs.contracts.models import StrictModel
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.turns import ExecuteBody
+from services.gateway.entrypoints.door.bodies import validated
 from services.gateway.entrypoints.door.json_text import parse_json
 
 _Ref = Field(default=None, max_length=200)
@@ -83,7 +84,4 @@ def message_of(values: dict[str, Any]) -> ClientMessage:
         hint = f"use one of {', '.join(MODELS)}"
         detail = ErrorDetail(loc=["type"], type="enum", message="unknown message type", hint=hint)
         raise ValidationFailed("Invalid message: type: unknown message type.", details=[detail])
-    try:
-        return model.model_validate(values, strict=True)
-    except ValidationError as problem:
-        raise invalid(problem, values, model) from None
+    return validated(model, values, strict=True)

@@ -10,7 +10,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.resources.connections import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.domain import connections as domain
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, json_answer
+from services.gateway.entrypoints.door.answers import created, model_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.queries import Page
@@ -53,7 +53,7 @@ async def create_connection(
 async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
     found = await resources.connections.page(caller.identity, **page.params())
     shown = ConnectionPage(connections=[_shown(connection) for connection in found.items], **found.facts)
-    return json_answer(shown.model_dump_json().encode())
+    return model_answer(shown)
 
 
 @router.get(
@@ -64,7 +64,7 @@ async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) 
 )
 async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Response:
     connection = await resources.connections.get(caller.identity, id)
-    return json_answer(_shown(connection).model_dump_json().encode())
+    return model_answer(_shown(connection))
 
 
 @router.delete(

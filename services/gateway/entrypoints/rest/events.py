@@ -15,9 +15,10 @@ from libs.contracts.findings import did_you_mean
 from libs.contracts.identity import Scope
 from libs.contracts.resources.events import EventPage, TimelineEventView
 from libs.contracts.resources.webhooks import recorded_types, selects_events
+from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_event
-from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, TimelineQuery
+from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, visible_events
 from services.gateway.entrypoints.door.answers import json_answer, wants_events
 from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
@@ -106,11 +107,9 @@ class EventsQuery(QueryModel):
     def newest_first(self) -> bool:
         return self.order == "desc"
 
-    @property
-    def wanted(self) -> TimelineQuery:
-        return TimelineQuery(
-            correlation_id=self.correlation_id, session_id=self.session_id, turn_id=self.turn_id, types=self.type
-        )
+    def visible_to(self, caller: Principal) -> TimelineFilter:
+        criteria = {"correlation_id": self.correlation_id, "turn_id": self.turn_id, "types": self.type}
+        return visible_events(caller, self.session_id, **criteria)
 
     def check_followed(self) -> None:
         """Raises ``ValidationFailed`` for parameters that can't be used with a stream."""
@@ -155,14 +154,14 @@ async def list_events(
         # A reconnecting client repeats the query, and adds the ID of the event to resume after.
         seen = last_event_id(last_seen)
         after = query.after if seen is None else seen
-        events = _rendered(door.reader.company(caller, query.wanted, after=after), _form_for(caller, _streamed))
+        events = _rendered(door.reader.company(query.visible_to(caller), after=after), _form_for(caller, _streamed))
         return await door.streams.respond(request, events, caller)
-    form = _form_for(caller, TimelineEvent.to_json)
+    log, where = door.reader.log, query.visible_to(caller)
     if query.newest_first:
-        page = await door.reader.page_back(caller, query.wanted, before=query.before, limit=query.limit)
+        page = await log.page_back(where, before=query.before, limit=query.limit)
     else:
-        page = await door.reader.page(caller, query.wanted, after=query.after or 0, limit=query.limit)
-    return json_answer(_page(page, form))
+        page = await log.page(where, after=query.after or 0, limit=query.limit)
+    return json_answer(_page(page, _form_for(caller, TimelineEvent.to_json)))
 
 
 async def _rendered(

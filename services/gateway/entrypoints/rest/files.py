@@ -25,7 +25,7 @@ from services.gateway.entrypoints.door.application import Submit, TransferProxyD
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, PageQuery, whole_number
-from services.gateway.entrypoints.door.routes import answer, errors, file_answer, public_router
+from services.gateway.entrypoints.door.routes import FILE_ANSWERS, answer, errors, public_router
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
 
 router = public_router("/files", "Files")
@@ -103,12 +103,7 @@ async def read_file_text(
     operation_id="files.download",
     summary="Download a file",
     description="Supports `Range` and `If-None-Match`; `ETag` identifies the content.",
-    responses={
-        200: file_answer("The file's bytes."),
-        206: file_answer("The requested range of bytes."),
-        304: answer("Not modified."),
-        **errors(404, 416),
-    },
+    responses={**FILE_ANSWERS, **errors(404, 416)},
 )
 async def download_file(request: Request, id: str, caller: Reader, transfers: TransferProxyDep) -> Response:
     path = f"/internal/files/{id_of(id, 'file')}/download"

@@ -11,7 +11,7 @@ from libs.contracts.resources.accounts import Me
 from libs.contracts.resources.keys import CreateKeyBody, IssuedKeyReply, Key, KeyPage, RotateKeyBody
 from libs.contracts.resources.tokens import TokenBody, TokenReply
 from services.gateway.domain.accounts import Principal, expiry
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import model_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import Page
@@ -48,7 +48,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
             "limits": limits,
         }
     )
-    return json_answer(me.model_dump_json().encode())
+    return model_answer(me)
 
 
 @router.get(
@@ -61,7 +61,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
 async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
     found = await resources.keys.page(caller.identity, **page.params())
     shown = KeyPage(api_keys=[Key.model_validate(asdict(key)) for key in found.items], **found.facts)
-    return json_answer(shown.model_dump_json().encode())
+    return model_answer(shown)
 
 
 @router.post(
@@ -123,9 +123,9 @@ async def create_token(
     caller: Annotated[Principal, Security(by_api_key)], body: WantedToken, resources: ResourcesDep
 ) -> Response:
     reply = issue_token(resources.tokens, caller, body, resources.now())
-    return json_answer(reply.model_dump_json().encode(), headers={"Cache-Control": "no-store"})
+    return model_answer(reply, headers={"Cache-Control": "no-store"})
 
 
 def _issued(issued: IssuedKey) -> Response:
     reply = IssuedKeyReply.model_validate({**asdict(issued.key), "secret": issued.secret})
-    return json_answer(reply.model_dump_json().encode(), 201, {"Cache-Control": "no-store"})
+    return model_answer(reply, 201, {"Cache-Control": "no-store"})

@@ -15,7 +15,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.resources import operations as schemas
 from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import model_answer
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.queries import (
     DEFAULT_LIMIT,
@@ -205,4 +205,4 @@ def _topics(page: DeadLetterPage) -> list[schemas.TopicLetters]:
 
 def _json(found: BaseModel) -> Response:
     # The content is specific to this caller, and outdated soon.
-    return json_answer(found.model_dump_json().encode(), headers={"Cache-Control": "no-store"})
+    return model_answer(found, headers={"Cache-Control": "no-store"})

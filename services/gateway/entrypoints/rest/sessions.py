@@ -4,11 +4,10 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import Depends, Security
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from libs.contracts.errors import PermissionDenied
-from libs.contracts.findings import invalid
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.resources.messages import GivenHistory, HistoryMessage
@@ -25,7 +24,7 @@ from libs.contracts.resources.sessions import (
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
-from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
+from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject, validated
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import answer, errors, public_router
@@ -64,8 +63,7 @@ async def create_session(
             raise PermissionDenied("A public key can only open sessions with its own agent.")
         wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
     messages = _history(wanted)
-    opened = await door.sessions.open(write, wanted, seen_by, messages)
-    return _opened(opened)
+    return _opened(await door.sessions.open(write, wanted, seen_by, messages))
 
 
 @router.get(
@@ -139,11 +137,7 @@ async def delete_session(
 
 def _history(wanted: dict[str, Any]) -> list[HistoryMessage]:
     """Removes the initial messages from the body, and validates them."""
-    given = {"messages": wanted.pop("messages", [])}
-    try:
-        history = GivenHistory.model_validate(given, strict=True)
-    except ValidationError as problem:
-        raise invalid(problem, given, GivenHistory) from None
+    history = validated(GivenHistory, {"messages": wanted.pop("messages", [])}, strict=True)
     return [HistoryMessage.model_validate(each.model_dump()) for each in history.messages]
 
 

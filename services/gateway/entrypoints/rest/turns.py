@@ -20,7 +20,14 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.entrypoints.door.answers import Preference, json_answer, preference_of, turn_answer, wants_events
+from services.gateway.entrypoints.door.answers import (
+    Preference,
+    json_answer,
+    model_answer,
+    preference_of,
+    turn_answer,
+    wants_events,
+)
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key, require_scopes
@@ -185,8 +192,7 @@ async def follow_turn(
 )
 async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
     accepted = await door.turns.cancel(write, session_id, turn_id)
-    reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
-    return json_answer(reply.model_dump_json().encode())
+    return model_answer(TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status))
 
 
 @router.post(

@@ -25,7 +25,7 @@ from libs.contracts.resources.webhooks import (
     WebhookPage,
 )
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.answers import model_answer
 from services.gateway.entrypoints.door.application import DoorDep, Submission, Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
@@ -143,7 +143,7 @@ async def send_test_event(id: str, _: Writer, submit: Submit) -> Response:
         last_response=None,
         created_at=requested.due_at,
     )
-    return json_answer(delivery.model_dump_json().encode())
+    return model_answer(delivery)
 
 
 @router.get(
@@ -169,7 +169,7 @@ async def redeliver_webhook(id: str, delivery_id: str, caller: Writer, submit: S
     before = await upstream.read(Delivery, caller, _OWNER, path)
     requested = await _requested(submit, Redeliver(webhook_id=id, delivery_id=delivery_id))
     again = before.model_copy(update={"status": "pending", "attempts": 0, "next_attempt_at": requested.due_at})
-    return json_answer(again.model_dump_json().encode())
+    return model_answer(again)
 
 
 def _path(webhook_id: str) -> str:
@@ -181,5 +181,4 @@ async def _requested(submit: Submission, command: Command) -> WebhookDeliveryReq
 
 
 def _issued(issued: IssuedWebhookReply, status: int, headers: dict[str, str] | None = None) -> Response:
-    body = issued.model_dump_json().encode()
-    return json_answer(body, status, {"Cache-Control": "no-store", **(headers or {})})
+    return model_answer(issued, status, {"Cache-Control": "no-store", **(headers or {})})

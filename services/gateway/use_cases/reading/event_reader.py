@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import id_of
@@ -17,15 +17,17 @@ from libs.service_defaults import UpstreamClient
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage
-from services.gateway.domain.timeline import TimelineEvent, TimelinePage, TimelineQuery
+from services.gateway.domain.timeline import TimelineEvent, TimelinePage, visible_events
 from services.gateway.domain.turn_ends import END_NAMES, ENDED_STATUSES
 from services.gateway.domain.turn_progress import TurnProgress, typed
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.use_cases.reading.feed_reader import FeedReader
 from services.gateway.use_cases.reading.feeds import Feeds
-from services.gateway.use_cases.reading.follow import Message, NewMessage, Order, follow, pages
+from services.gateway.use_cases.reading.follow import Message, NewMessage, Order, follow
 from services.gateway.use_cases.reading.session_order import SessionOrder
 from services.gateway.use_cases.reading.turn_order import FollowedTurn, TurnOrder, TurnQueue
+
+_PAGE: Final = 200
 
 
 class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]):
@@ -81,8 +83,7 @@ class EventReader:
     """Sends each reader every event once: first the stored events after the reader's position, then new events.
 
     A turn's events are ordered by their sequence numbers, and events of a session or company by their positions in the
-    log. Methods for a turn raise ``NotFound`` if the caller can't see it. Methods with a query raise
-    ``PermissionDenied`` if a public principal may not make the query.
+    log. Methods for a turn raise ``NotFound`` if the caller can't see it.
     """
 
     bus: CommandSender
@@ -95,20 +96,8 @@ class EventReader:
         company_id = caller.identity.company_id
         return (await self.log.heads([company_id])).get(company_id, 0)
 
-    async def page(self, caller: Principal, query: TimelineQuery, *, after: int, limit: int) -> TimelinePage:
-        return await self.log.page(query.visible_to(caller), after=after, limit=limit)
-
-    async def page_back(
-        self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
-    ) -> TimelinePage:
-        """Returns a page of events with positions below ``before``, newest first.
-
-        ``before``: None for the newest events.
-        """
-        return await self.log.page_back(query.visible_to(caller), before=before, limit=limit)
-
     async def company(
-        self, caller: Principal, query: TimelineQuery, *, after: int | None
+        self, where: TimelineFilter, *, after: int | None
     ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
         """Yields the stored events after a position in batches, then new events. Without ``after``, yields only new
         events.
@@ -117,7 +106,7 @@ class EventReader:
         without an event. Raises ``ServiceUnavailable`` if the reader is too slow, or if this replica shuts down.
         """
         order = CompanyOrder(after or 0)
-        reading = self._read(query.visible_to(caller), order, has_past=after is not None)
+        reading = self._read(where, order, has_past=after is not None)
         async with aclosing(reading):
             async for events in reading:
                 yield events or order.position
@@ -141,7 +130,7 @@ class EventReader:
         Raises the same errors as ``company``, and ``ServiceUnavailable`` if an event or text stays missing for a
         minute.
         """
-        where = TimelineQuery(session_id=session_id).visible_to(caller)
+        where = visible_events(caller, session_id)
         if from_running_turn:
             after = await self._before_running_turn(where) or after
         order = SessionOrder(after, partial(self._turn, caller.identity, session_id), is_own)
@@ -234,13 +223,17 @@ class EventReader:
     async def _past(
         self, where: TimelineFilter, order: LogOrder[Message], until: int | None = None
     ) -> AsyncGenerator[Sequence[Message], None]:
-        async with aclosing(pages(self.log, where, after=order.position, until=until)) as past:
-            async for page in past:
-                messages = await order.take_page(page)
-                if messages or page.has_more:
-                    # Reports the position: the filter may match none of millions of events, which take minutes to read.
-                    yield messages
-                del page, messages
+        """Reads pages up to the end of the log or, with ``until``, at least up to that position."""
+        has_more = until is None or order.position < until
+        while has_more:
+            page = await self.log.page(where, after=order.position, limit=_PAGE)
+            messages = await order.take_page(page)
+            has_more = page.has_more and (until is None or page.next < until)
+            if messages or page.has_more:
+                # Reports the position: the filter may match none of millions of events, which take minutes to read.
+                yield messages
+            # The stream may last long, so free its last stored page.
+            del page, messages
 
     async def _before_running_turn(self, where: TimelineFilter) -> SessionCursor | None:
         started = await self.log.newest(replace(where, types=("turn.started",)))

@@ -1,20 +1,16 @@
-"""Reads stored pages, and then waits for new events."""
+"""Waits for new events, and puts them in order."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Protocol, TypeVar
 
 from libs.contracts.errors import ServiceUnavailable
-from libs.contracts.timeline import TimelineFilter
-from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline import TimelinePage
 
 Item = TypeVar("Item")
 Message = TypeVar("Message")
 NewItem = TypeVar("NewItem", covariant=True)
 TakenItem = TypeVar("TakenItem", contravariant=True)
 NewMessage = TypeVar("NewMessage", covariant=True)
-_PAGE: Final = 200
 # Related events arrive over different paths, and so not always in order.
 _GRACE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 4.0
@@ -81,17 +77,3 @@ async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenera
                 ask_at = clock() + pause
         if messages or not taken:
             yield messages
-
-
-async def pages(
-    log: Timeline, where: TimelineFilter, *, after: int, until: int | None = None
-) -> AsyncGenerator[TimelinePage, None]:
-    """Yields the pages after a position, up to the end of the log or, with ``until``, at least up to that position."""
-    has_more = until is None or after < until
-    while has_more:
-        page = await log.page(where, after=after, limit=_PAGE)
-        after = page.next
-        has_more = page.has_more and (until is None or after < until)
-        yield page
-        # The stream may last long, so free its last stored page.
-        del page

@@ -38,6 +38,15 @@ class PostgresTimelinePartitions:
         self._database = database
         self._dropping = TaskLease(database, "timeline.partitions", _LEASE_SECONDS)
 
+    async def keep(self, today: date, days: int) -> None:
+        """Creates partitions in advance, and drops those older than ``days``. Logs a failure of the database."""
+        try:
+            await self.make(today)
+            await self.drop_before(today - days * _DAY)
+        except StoreUnavailable as problem:
+            # A long read may have blocked a partition. There's time to retry, because partitions exist days in advance.
+            _log.warning("timeline.not_maintained", problem=repr(problem))
+
     async def make(self, today: date) -> None:
         """Creates missing partitions for yesterday, today and the next few days.
 

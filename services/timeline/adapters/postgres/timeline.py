@@ -5,10 +5,9 @@ from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, Final
 
-from libs.contracts.timeline import RecordedEvent, TimelineFilter
+from libs.contracts.timeline import RecordedEvent, TimelineFilter, TimelinePage
 from libs.persistence import Database
 from services.timeline.adapters.postgres.days import TimelineDays, first_day_of
-from services.timeline.domain.events import TimelinePage
 
 _NOW: Final = partial(datetime.now, UTC)
 MOST_LOOKED_AT: Final = 5000
@@ -50,7 +49,7 @@ class PostgresTimeline:
         events = await self._events(_scan(_indexed(where), _some(where), _BACKWARDS), values)
         return events[0] if events else None
 
-    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
+    async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage[RecordedEvent]:
         """Reads a page. If no index supports the filter, examines at most 5,000 events."""
         values = _values(where) | {"after": after, "limit": limit + 1}
         start = self._days.start(where.company_id, after + 1)
@@ -66,7 +65,7 @@ class PostgresTimeline:
         until = events[limit - 1].position if len(events) > limit else end[0][0]
         return TimelinePage(events[:limit], until, has_more=True)
 
-    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
+    async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage[RecordedEvent]:
         """Reads a page backwards, with the same limit as ``page``."""
         begin = await self.head(where.company_id) + 1 if before is None else before
         values = _values(where) | {"before": begin, "limit": limit + 1}

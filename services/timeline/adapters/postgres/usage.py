@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.resources.usage import UsageGroup
+from libs.contracts.decimals import decimal_text
+from libs.contracts.resources.usage import UsageGroup, UsageItem
 from libs.persistence import Database, fetch_records
-from services.timeline.domain.usage import UsagePage, UsageSpan, UsageSum
+from services.timeline.domain.usage import UsagePage, UsageSpan
 
 _KEY: Final = "company_id, hour, user_id, key_id, agent_id, model"
 _NUMBERS: Final = (
@@ -72,12 +73,12 @@ class PostgresUsage:
             await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             [totals] = await fetch_records(connection, f"SELECT {_SUMS} {_WHERE}", values)
             if not groups:
-                return UsagePage([_sum(totals, ())], 1, _sum(totals, ()))
+                return UsagePage([_item(totals, ())], 1, _item(totals, ()))
             grouped = f"SELECT {', '.join(columns)}, {_SUMS} {_WHERE} GROUP BY {names}"
             page = f"SELECT *, count(*) OVER () AS number FROM ({grouped}) g ORDER BY {names} LIMIT %(limit)s"
             rows = await fetch_records(connection, f"{page} OFFSET %(offset)s", values)
             number = rows[0]["number"] if rows else await _count(connection, grouped, values, offset)
-        return UsagePage([_sum(row, groups) for row in rows], number, _sum(totals, ()))
+        return UsagePage([_item(row, groups) for row in rows], number, _item(totals, ()))
 
     async def purge(self, before: datetime, *, limit: int) -> int:
         async with self._database.connection() as connection:
@@ -92,7 +93,8 @@ async def _count(connection: Any, grouped: str, values: dict[str, Any], offset: 
     return int(row["number"])
 
 
-def _sum(row: dict[str, Any], groups: Sequence[UsageGroup]) -> UsageSum:
-    numbers: dict[str, Any] = {name: row[name] for name in _NUMBERS if name not in ("seconds", "cost")}
-    whole = {name: int(value) for name, value in numbers.items()}
-    return UsageSum(group={group: row[group] for group in groups}, seconds=row["seconds"], cost=row["cost"], **whole)
+def _item(row: dict[str, Any], groups: Sequence[UsageGroup]) -> UsageItem:
+    """Converts a row to the API's format. Unknown values are null."""
+    group = {group if group in ("day", "model") else f"{group}_id": row[group] or None for group in groups}
+    numbers = {name: row[name] for name in _NUMBERS}
+    return UsageItem.model_validate({**group, **numbers, "cost": decimal_text(row["cost"])})

@@ -75,7 +75,7 @@ WITH ready AS (
     WHERE w.worker_id IS NULL OR w.worker_id NOT IN {_ALIVE}
     FOR NO KEY UPDATE OF w SKIP LOCKED
 )
-UPDATE webhooks w SET worker_id = %(worker)s FROM free WHERE w.id = free.id RETURNING w.company_id::text, w.id::text
+UPDATE webhooks w SET worker_id = %(worker)s FROM free WHERE w.id = free.id RETURNING w.id::text
 """
 _RELEASE: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s AND id = ANY(%s::uuid[])"
 _RELEASE_ALL: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s"
@@ -166,10 +166,10 @@ class PostgresWebhookQueue:
         await self._database.execute(_RENEW, (worker_id, lease_seconds, self._presence.announced))
         self._others = [number for (number,) in await self._database.execute(_PRESENCES, (worker_id,))]
 
-    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
+    async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[str]:
         gone = list(self._presence.gone(self._others))
         values = {"worker": worker_id, "now": now, "limit": limit, "gone": gone}
-        return [(company_id, webhook_id) for company_id, webhook_id in await self._database.execute(_CLAIM, values)]
+        return [webhook_id for (webhook_id,) in await self._database.execute(_CLAIM, values)]
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None:
         await self._database.execute(_RELEASE, (worker_id, list(webhook_ids)))

@@ -39,10 +39,10 @@ def serve_usage(http: FastAPI, usage: UsageStore) -> None:
                 "from": begin,
                 "to": end,
                 "group_by": list(group),
-                "usage": [each.item() for each in page.sums],
-                "totals": page.totals.total(),
+                "usage": page.items,
+                "totals": page.totals,
                 "total": page.number,
-                "has_more": offset + len(page.sums) < page.number,
+                "has_more": offset + len(page.items) < page.number,
             }
         )
         body = report.model_dump_json(by_alias=True, exclude_unset=True)

@@ -8,8 +8,9 @@ from typing import Final
 from standardwebhooks import Webhook as Signer
 
 from libs.secrets import SecretCipher, SecretUnreadable
+from services.timeline.adapters import delivery_metrics
 from services.timeline.domain.deliveries import Answer, DueDelivery
-from services.timeline.domain.ports import ClaimedWebhook, DeliveryMetrics, WebhookClient
+from services.timeline.domain.ports import ClaimedWebhook, WebhookClient
 
 _CONTENT_TYPE: Final = "application/json"
 
@@ -17,16 +18,15 @@ _CONTENT_TYPE: Final = "application/json"
 class WebhookAttempts:
     """Sends deliveries, signed with all of the webhook's valid secrets."""
 
-    def __init__(self, client: WebhookClient, cipher: SecretCipher | None, metrics: DeliveryMetrics) -> None:
+    def __init__(self, client: WebhookClient, cipher: SecretCipher | None) -> None:
         self._client = client
         self._cipher = cipher
-        self._metrics = metrics
 
     async def make(self, claimed: ClaimedWebhook, delivery: DueDelivery, now: datetime) -> Answer:
         """Makes an attempt. Raises ``SecretUnreadable``, without sending, if the newest secret can't be decrypted."""
         body, began = delivery.body, time.monotonic()
         answer = await self._client.post(claimed.webhook.url, self._headers(claimed, delivery, body, now), body)
-        self._metrics.attempted(answer, time.monotonic() - began)
+        delivery_metrics.attempted(answer, time.monotonic() - began)
         return answer
 
     def _headers(self, claimed: ClaimedWebhook, delivery: DueDelivery, body: bytes, now: datetime) -> Mapping[str, str]:

@@ -8,8 +8,8 @@ from typing import Final
 import structlog
 
 from libs.secrets import SecretCipher
+from services.timeline.adapters import delivery_metrics
 from services.timeline.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
-from services.timeline.domain.ports import DeliveryMetrics
 
 _log = structlog.get_logger("webhooks")
 KEEP: Final = timedelta(days=7)
@@ -22,7 +22,6 @@ _BATCH: Final = 5_000
 class WebhookMaintenance:
     store: PostgresWebhookMaintenance
     cipher: SecretCipher | None
-    metrics: DeliveryMetrics
     now: Callable[[], datetime]
 
     async def purge(self) -> int:
@@ -30,7 +29,7 @@ class WebhookMaintenance:
         return await self.store.purge(now=self.now(), keep=KEEP, keep_pending=KEEP_PENDING, limit=_BATCH)
 
     async def measure(self) -> None:
-        self.metrics.waiting(await self.store.backlog(now=self.now()))
+        delivery_metrics.waiting(await self.store.backlog(now=self.now()))
 
     async def reencrypt(self) -> int:
         """Re-encrypts secrets under the newest key. Returns how many were changed."""

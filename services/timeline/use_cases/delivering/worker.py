@@ -58,7 +58,7 @@ class WebhookWorker:
         if self._stopping or room <= 0:
             return 0
         claimed = await self._tools.queue.claim(self._worker_id, now=self._tools.now(), limit=room)
-        for _, webhook_id in claimed:
+        for webhook_id in claimed:
             self._begin(webhook_id)
         return len(claimed)
 
