@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deploy.local.errors import StackError
-from libs.contracts.file_types import TYPES
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
@@ -13,6 +12,9 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     Skips hidden files and folders that aren't given explicitly, links to folders, and links to files outside the
     folder. Raises StackError if a path doesn't exist.
     """
+    # Imported late, since it takes longer than most commands.
+    from libs.contracts.file_types import TYPES
+
     taken: dict[Path, None] = {}
     skipped: list[Path] = []
     for path in paths:
