@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import structlog
+from psycopg import DataError
 
 from libs.contracts.errors import cause_of
 from libs.contracts.messages import PoisonMessage
@@ -104,14 +105,15 @@ def is_outage(problem: Exception) -> bool:
 
 
 def _may_succeed(problem: Exception) -> bool:
-    return not isinstance(problem, PoisonMessage | StaleOffset)
+    # PostgreSQL rejects some values each time, such as text with NUL.
+    return not isinstance(problem, PoisonMessage | StaleOffset | DataError)
 
 
 class Handler(Protocol):
     """Handles a consumer's messages. Both methods can be called again for a message whose offset isn't committed."""
 
     async def deliver(self, record: Record) -> None:
-        """Processes a record. Errors are retried, except ``PoisonMessage``, which dead-letters the record."""
+        """Processes a record. Errors are retried, except ``PoisonMessage`` and ``DataError``, which dead-letter it."""
 
     async def give_up(self, record: Record, cause: str) -> None:
         """Publishes the failure of a message that is about to be dead-lettered. ``cause`` comes from ``cause_of``."""

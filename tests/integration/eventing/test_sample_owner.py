@@ -60,6 +60,16 @@ async def test_a_refusal_comes_back_and_changes_nothing(
     assert await database.execute(NOTE, ("empty",)) == []
 
 
+async def test_what_the_database_can_never_store_is_rejected_at_once(
+    owner: Service, sender: CommandSender, database: Database
+) -> None:
+    outcome = await take_note(sender, "a\0b", note_id="nul")
+
+    assert outcome.envelope.type == TakeNote.rejected_type()
+    assert orjson.loads(outcome.payload)["error"]["type"] == "internal_error"
+    assert await database.execute(NOTE, ("nul",)) == []
+
+
 async def test_many_commands_at_once(owner: Service, sender: CommandSender, database: Database) -> None:
     outcomes = await asyncio.gather(*(take_note(sender, f"note {number}") for number in range(200)))
 

@@ -47,6 +47,19 @@ async def test_poison_goes_to_the_dead_letters_with_its_reason(group: Group) -> 
     assert handler.done == [b"a0", b"a2"]
 
 
+async def test_what_the_database_can_never_store_is_given_up_at_once(group: Group) -> None:
+    handler = Handler()
+    handler.fails(b"a1", psycopg.DataError("NUL"))
+    await send(group, "a", b"a1", b"a2")
+    group.join(handler)
+
+    await until(lambda: group.committed() == 2)
+    assert (handler.started, handler.done) == ([b"a1", b"a2"], [b"a2"])
+    assert [value for value, _ in handler.given_up] == [b"a1"]
+    (letter,) = group.bus.records(DEAD)
+    assert dict(letter.headers)["dlq_reason"] == b"DataError('NUL')"
+
+
 async def test_the_offset_waits_for_the_dead_letter(group: Group) -> None:
     handler = Handler()
     handler.fails(b"a1", PoisonMessage("no"))
