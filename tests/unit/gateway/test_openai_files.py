@@ -133,6 +133,8 @@ async def test_files_are_listed_read_and_deleted(public: Gateway, client: AsyncO
     listed = await client.files.list(order="asc", limit=2, after=STORE, purpose="assistants")
     assert [each.id for each in listed.data] == [DONE]
     assert public.upstreams.asked[-1][3] == {"limit": 2, "order": "asc", "after": STORE}
+    await client.files.list(after="\0")
+    assert public.upstreams.asked[-1][3]["after"] == "\ufffd"
     assert (await client.files.list(purpose="batch")).data == []
     assert (await client.files.retrieve(DONE)).status == "processed"
     public.upstreams.answers["GET", "ingestion", f"/internal/files/{DONE}/download"] = (200, {"any": "bytes"})

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from libs.contracts.errors import ValidationFailed
 from services.gateway.entrypoints.door.answers import value_answer
-from services.gateway.entrypoints.door.queries import QueryModel, whole_number
+from services.gateway.entrypoints.door.queries import QueryModel, Text, whole_number
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _LONGEST: Final = 200
@@ -24,7 +24,7 @@ def _order(order: str) -> str:
 class ListQuery(QueryModel):
     """The query for a list. A page has at most 200 entries, even with a higher ``limit``."""
 
-    after: str | None = None
+    after: Text | None = None
     limit: Annotated[int, whole_number("limit", 1, 100, 20)] = 20
     order: Annotated[str, AfterValidator(_order)] = "desc"
 
