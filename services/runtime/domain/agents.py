@@ -129,7 +129,7 @@ class TurnJournal(Protocol):
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The turn's steps from earlier executions, in order. The loop resumes after them."""
+        """The turn's recorded steps, in order. The loop resumes after those of earlier executions."""
 
     @property
     def allowed_calls(self) -> Mapping[str, str]:

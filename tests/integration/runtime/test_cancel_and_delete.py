@@ -177,6 +177,14 @@ async def test_deleting_against_executing_leaves_nothing_behind(node: Node, star
     assert await node.rows("SELECT 1 FROM messages") == []
 
 
+async def test_ids_from_nowhere_are_unknown(node: Node) -> None:
+    """The gateway refuses malformed IDs itself, but commands of other producers may contain them."""
+    session = await node.create_session()
+    for bad in (new_id(), "no id", "nul\x00"):
+        for command in (node.cancel(session, bad), node.cancel(bad, new_id()), node.delete(bad)):
+            assert await error_type(node, await command) == "not_found_error"
+
+
 async def test_every_event_of_a_session_names_its_owner(node: Node, model: ObedientModel) -> None:
     """Also when one who writes in the company acts, and when another statement than the admission claims the turn."""
     session = await node.create_session()

@@ -36,11 +36,6 @@ def remover(node: Node) -> Remover:
     return remover
 
 
-async def whole_pass(remove: RemoveOldSessions) -> None:
-    while await remove():
-        pass
-
-
 async def used(node: Node, caller: Identity) -> str:
     session = await node.create_session(caller)
     await node.ended(await node.execute(session, "hello", caller))
@@ -64,12 +59,12 @@ async def test_unused_sessions_go_by_the_days_of_their_company(node: Node, remov
     await node.rows(AGE_TURNS, [old, again, others])
     await node.ended(await node.execute(again, "still there?", ADA))
     remove, before = remover(default=None, limit=at_once), removed()
-    await whole_pass(remove)
+    await remove.whole_pass()
     assert await left(node) == {old, empty, again, young, others}
     assert removed() == before
 
     await node.deliver(SetRetention(session_retention_days=30), ADA)
-    await whole_pass(remove)
+    await remove.whole_pass()
     assert await left(node) == {again, young, others}
     [event] = await node.rows(
         "SELECT type, owner_id FROM outbox WHERE subject = %s ORDER BY sequence DESC LIMIT 1", old
@@ -78,9 +73,9 @@ async def test_unused_sessions_go_by_the_days_of_their_company(node: Node, remov
     assert {row[0] for row in await node.rows("SELECT id FROM session_tombstones")} == {old, empty}
     assert removed() == before + 2
 
-    await whole_pass(remover(default=50, limit=at_once))
+    await remover(default=50, limit=at_once).whole_pass()
     assert others in await left(node)
-    await whole_pass(remover(default=39, limit=at_once))
+    await remover(default=39, limit=at_once).whole_pass()
     assert await left(node) == {again, young}
 
 
@@ -93,12 +88,12 @@ async def test_a_session_with_a_turn_in_work_stays(node: Node, model: ObedientMo
     turn = await node.execute(running, "slow", ADA)
     await node.waiting(await node.execute(waiting, "time?", ADA, turn_options=options))
     await node.rows(AGE_SESSIONS, [running, waiting])
-    await whole_pass(remover(default=1))
+    await remover(default=1).whole_pass()
     assert await left(node) == {running, waiting}
     model.open("slow")
     await node.ended(turn)
     await node.rows(AGE_TURNS, [running])
-    await whole_pass(remover(default=1))
+    await remover(default=1).whole_pass()
     assert await left(node) == {waiting}
 
 
