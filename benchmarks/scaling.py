@@ -40,7 +40,7 @@ from libs.persistence import Database
 from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads
 from services.runtime.bootstrap import ENTITIES
-from services.runtime.use_cases.retention import RemoveOldSessions, SessionRetention
+from services.runtime.use_cases.retention import OldSessions, SessionRetention
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 
 GOAL: Final = 1.1
@@ -94,11 +94,11 @@ class Purges:
         """Removes expired sessions. Returns a batch's median time in milliseconds."""
         removed: list[int] = []
         retention = SessionRetention(PostgresRetentionReads(database), _KEPT_DAYS)
-        remove = RemoveOldSessions(Outbox(database), retention, on_removed=removed.append)
+        old = OldSessions(Outbox(database), retention, on_removed=removed.append)
         times, has_more = [], True
         while has_more:
             before, began = sum(removed), time.perf_counter()
-            has_more = await remove()
+            has_more = await old.remove_batch()
             if sum(removed) > before:
                 times.append(1000 * (time.perf_counter() - began))
         return median(times)

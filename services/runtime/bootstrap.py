@@ -73,11 +73,11 @@ from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import TurnReconciler
 from services.runtime.use_cases.read_turn_stream import ReadTurnStream
-from services.runtime.use_cases.resolve_wait import ResolveWait
-from services.runtime.use_cases.retention import ExpireSessions, RemoveOldSessions, SessionRetention
+from services.runtime.use_cases.retention import ExpireSessions, OldSessions, SessionRetention
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 from services.runtime.use_cases.sessions import OpenWriter, Sessions
 from services.runtime.use_cases.try_toolset import Connectors, TryToolset
+from services.runtime.use_cases.waits import Waits
 
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -107,7 +107,7 @@ class Worker:
     lease_keeper: LeaseKeeper
     admit: AdmitTurn
     cancel: CancelTurn
-    resolve: ResolveWait
+    waits: Waits
     sessions: Sessions
     retention: SessionRetention
     open_writer: OpenWriter
@@ -156,10 +156,10 @@ def build_worker(
     def reconcile_soon() -> None:
         reconciler.wake_after(*_RECONCILE_AFTER)
 
-    resolve = ResolveWait(outbox, open_writer, reconcile_soon)
+    waits = Waits(outbox, open_writer, reconcile_soon)
     sessions = Sessions(outbox, amounts, open_writer, cache.prime, reconcile_soon)
     reconciler = TurnReconciler(
-        engine, reclaimer, sessions.finish_deletion, resolve.due, metrics, interval=interval, attempts=attempts
+        engine, reclaimer, sessions.finish_deletion, waits.resolve_due, metrics, interval=interval, attempts=attempts
     )
     engine.on_release = reconciler.wake
     engine.on_room = reconciler.wake_soon
@@ -174,7 +174,7 @@ def build_worker(
         lease_keeper=LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE),
         admit=AdmitTurn(admissions, policy, engine, artifacts, addresses),
         cancel=CancelTurn(open_writer, reconcile_soon),
-        resolve=resolve,
+        waits=waits,
         sessions=sessions,
         retention=SessionRetention(PostgresRetentionReads(database), settings.session_retention_days or None),
         open_writer=open_writer,
@@ -241,7 +241,7 @@ def serve_resources(
     streams = ReadTurnStream(PostgresWatchedTurns(database), outbox, source, worker.engine.watch)
     serve_sessions(commands, http, worker.sessions, reads)
     serve_turns(commands, http, worker.admit, worker.cancel, reads, streams)
-    serve_actions(commands, http, worker.resolve, reads)
+    serve_actions(commands, http, worker.waits, reads)
     serve_budgets(commands, http, PostgresBudgetReads(database))
     serve_retention(commands, http, worker.retention)
 
@@ -255,5 +255,5 @@ def _run_in_background(service: Service, worker: Worker) -> None:
     on_removed = partial(service.retention.count_removed, "sessions")
     expire_sessions = ExpireSessions(service.outbox, worker.open_writer, on_removed)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    remove = RemoveOldSessions(service.outbox, worker.retention, on_removed=on_removed)
-    service.background("runtime.retention", lambda: repeat(remove.whole_pass, _RETENTION_SECONDS))
+    old = OldSessions(service.outbox, worker.retention, on_removed=on_removed)
+    service.background("runtime.retention", lambda: repeat(old.remove, _RETENTION_SECONDS))

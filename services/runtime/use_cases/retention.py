@@ -67,8 +67,8 @@ class ExpireSessions:
         return len(expired)
 
 
-class RemoveOldSessions:
-    """Removes sessions that haven't had a turn within their company's retention period, one batch per call.
+class OldSessions:
+    """Removes sessions that haven't had a turn within their company's retention period.
 
     ``on_removed`` is called with the number of removed sessions. Several processes may do this at once.
     """
@@ -89,14 +89,14 @@ class RemoveOldSessions:
         self._days: int | None = None
         self._last: SessionPosition | None = None
 
-    async def whole_pass(self) -> None:
-        """Removes all of them. A pass may take an hour."""
-        while await self():
+    async def remove(self) -> None:
+        """Removes all of them, in batches. This may take an hour."""
+        while await self.remove_batch():
             # Pause between batches, so that turns take precedence.
             await asyncio.sleep(_BREATH_SECONDS)
 
-    async def __call__(self) -> bool:
-        """Removes the next batch. Returns False at the end of a pass. The next call starts a new pass."""
+    async def remove_batch(self) -> bool:
+        """Removes the next batch. Returns False after the last company. The next call starts over."""
         if self._last is None and not await self._next_company():
             return False
         if self._days is not None:

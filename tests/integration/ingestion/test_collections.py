@@ -211,10 +211,10 @@ async def test_a_text_is_claimed_by_one(ingestion: Ingestion) -> None:
     await texts.parsed([keys[0]])
     await texts.failed({keys[1]: Unparsable("damaged", "m"), keys[2]: Unparsable("timeout", "m", retryable=True)})
     assert await texts.claim(keys[:3], seconds=60) == {keys[2]}
-    assert await texts.claim(keys[:3], seconds=60, again=True) == {keys[1]}
     states = await texts.states([*keys[:2], TextKey("unknown", "text/plain")])
     assert (states[keys[0]], states[keys[1]]) == (TextState("parsed", None), TextState("failed", "m"))
     assert set(states) == set(keys[:2])
+    assert await texts.claim(keys[:3], seconds=60, again=True) == {keys[1]}
 
 
 async def test_changes_of_the_same_files_from_all_sides_end(ingestion: Ingestion) -> None:

@@ -11,7 +11,7 @@ from libs.contracts.resources.retention import SetRetention
 from libs.contracts.resources.turns import TurnOptions
 from libs.eventing import Retention
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads
-from services.runtime.use_cases.retention import RemoveOldSessions, SessionRetention
+from services.runtime.use_cases.retention import OldSessions, SessionRetention
 from tests.support.agent_fakes import calling
 from tests.support.runtime_nodes import Node, ObedientModel, person
 
@@ -20,7 +20,7 @@ AGE_SESSIONS = "UPDATE sessions SET created_at = created_at - interval '40 days'
 AGE_TURNS = """
     UPDATE turns SET finished_at = finished_at - interval '40 days' WHERE session_id = ANY(%s) RETURNING id
 """
-Remover = Callable[..., RemoveOldSessions]
+Remover = Callable[..., OldSessions]
 SERVICE = "tests"
 
 
@@ -28,10 +28,10 @@ SERVICE = "tests"
 def remover(node: Node) -> Remover:
     reads = PostgresRetentionReads(node.database)
 
-    def remover(*, default: int | None, limit: int = 100) -> RemoveOldSessions:
+    def remover(*, default: int | None, limit: int = 100) -> OldSessions:
         retention = SessionRetention(reads, default)
         on_removed = partial(Retention(SERVICE).count_removed, "sessions")
-        return RemoveOldSessions(node.outbox, retention, on_removed=on_removed, limit=limit)
+        return OldSessions(node.outbox, retention, on_removed=on_removed, limit=limit)
 
     return remover
 
@@ -59,12 +59,12 @@ async def test_unused_sessions_go_by_the_days_of_their_company(node: Node, remov
     await node.rows(AGE_TURNS, [old, again, others])
     await node.ended(await node.execute(again, "still there?", ADA))
     remove, before = remover(default=None, limit=at_once), removed()
-    await remove.whole_pass()
+    await remove.remove()
     assert await left(node) == {old, empty, again, young, others}
     assert removed() == before
 
     await node.deliver(SetRetention(session_retention_days=30), ADA)
-    await remove.whole_pass()
+    await remove.remove()
     assert await left(node) == {again, young, others}
     [event] = await node.rows(
         "SELECT type, owner_id FROM outbox WHERE subject = %s ORDER BY sequence DESC LIMIT 1", old
@@ -73,9 +73,9 @@ async def test_unused_sessions_go_by_the_days_of_their_company(node: Node, remov
     assert {row[0] for row in await node.rows("SELECT id FROM session_tombstones")} == {old, empty}
     assert removed() == before + 2
 
-    await remover(default=50, limit=at_once).whole_pass()
+    await remover(default=50, limit=at_once).remove()
     assert others in await left(node)
-    await remover(default=39, limit=at_once).whole_pass()
+    await remover(default=39, limit=at_once).remove()
     assert await left(node) == {again, young}
 
 
@@ -88,12 +88,12 @@ async def test_a_session_with_a_turn_in_work_stays(node: Node, model: ObedientMo
     turn = await node.execute(running, "slow", ADA)
     await node.waiting(await node.execute(waiting, "time?", ADA, turn_options=options))
     await node.rows(AGE_SESSIONS, [running, waiting])
-    await remover(default=1).whole_pass()
+    await remover(default=1).remove()
     assert await left(node) == {running, waiting}
     model.open("slow")
     await node.ended(turn)
     await node.rows(AGE_TURNS, [running])
-    await remover(default=1).whole_pass()
+    await remover(default=1).remove()
     assert await left(node) == {waiting}
 
 

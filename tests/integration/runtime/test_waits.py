@@ -12,7 +12,7 @@ from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurn
 from services.runtime.domain.conversation import AssistantMessage, JsonObject, ToolMessage
 from services.runtime.domain.waits import Answer, LockedWait, kinds
 from services.runtime.domain.waits.approval import ApprovalWait
-from services.runtime.use_cases import resolve_wait
+from services.runtime.use_cases import waits
 from services.runtime.use_cases.read_turn_stream import ReadTurnStream
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person
@@ -266,7 +266,7 @@ async def test_a_kind_of_wait_that_becomes_due_is_resolved_by_the_service(
             return Answer(self.name, "approve")
 
     monkeypatch.setattr(kinds, "KINDS", {"approval": Pause()})
-    monkeypatch.setattr(resolve_wait, "KINDS", {"approval": Pause()})
+    monkeypatch.setattr(waits, "KINDS", {"approval": Pause()})
     model.scripts["buy"] = [PAY, answering("Done.")]
     turn_id = await node.execute(await node.create_session(**AGENT), "buy")
     [row] = await node.ended(turn_id)

@@ -7,12 +7,22 @@ import pytest
 
 from tests.unit.web.conftest import Run, drawn, in_world
 
+WEB = Path("web")
 STREAM = ': keep-alive\nid: 7\n\nid: 8\nevent: turn.started\ndata: {"a":1}\n\ndata: one\ndata:two\n\n'
 EVENTS = [
     {"id": "7", "event": "message", "data": None},
     {"id": "8", "event": "turn.started", "data": '{"a":1}'},
     {"id": None, "event": "message", "data": "one\ntwo"},
 ]
+
+
+def test_every_kind_that_a_list_names_is_followed() -> None:
+    kinds = re.search(r"const KINDS = \[(.*)\]", (WEB / "api/follow.js").read_text())
+    assert kinds is not None
+    texts = [path.read_text() for path in WEB.rglob("*.js") if "vendor" not in path.parts]
+    named = {kind for text in texts for names in re.findall(r'changes: "([a-z_ ]+)" }', text) for kind in names.split()}
+    assert {"agent", "session", "file", "toolset"} <= named
+    assert named == set(re.findall(r'"(\w+)"', kinds[1]))
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -71,18 +81,6 @@ def test_what_needs_a_connection_runs_while_the_tab_is_seen(run: Run) -> None:
       return [away, runs.join()];
     """
     assert run("api/follow.js", in_world(away_and_back)) == ["began,ended", "began,ended,began,ended"]
-
-
-WEB = Path("web")
-
-
-def test_every_kind_that_a_list_names_is_followed() -> None:
-    kinds = re.search(r"const KINDS = \[(.*)\]", (WEB / "api/follow.js").read_text())
-    assert kinds is not None
-    texts = [path.read_text() for path in WEB.rglob("*.js") if "vendor" not in path.parts]
-    named = {kind for text in texts for names in re.findall(r'changes: "([a-z_ ]+)" }', text) for kind in names.split()}
-    assert {"agent", "session", "file", "toolset"} <= named
-    assert named == set(re.findall(r'"(\w+)"', kinds[1]))
 
 
 def test_an_agent_made_elsewhere_is_offered_in_the_chat(run: Run) -> None:

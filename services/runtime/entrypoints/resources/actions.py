@@ -7,11 +7,11 @@ from libs.contracts.resources.turns import ActionKind
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
-from services.runtime.use_cases.resolve_wait import ResolveWait
+from services.runtime.use_cases.waits import Waits
 
 
-def serve_actions(commands: CommandRouter, http: FastAPI, resolve: ResolveWait, reads: PostgresSessionReads) -> None:
-    commands.handle(ResolveAction, resolve)
+def serve_actions(commands: CommandRouter, http: FastAPI, waits: Waits, reads: PostgresSessionReads) -> None:
+    commands.handle(ResolveAction, waits.resolve)
 
     @http.get("/internal/actions")
     async def list_actions(

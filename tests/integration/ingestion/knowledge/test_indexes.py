@@ -153,8 +153,8 @@ async def test_a_file_deleted_while_a_new_index_is_built_leaves_both(
     await worker.drain()
     new = await bases.index_id(knowledge_base_id)
     assert new is not None
-    assert await chunk_ids(bases.engine, new, deleted) == []
-    assert await chunk_ids(bases.engine, new, kept) != []
+    assert await chunk_ids(bases.engine, new, deleted, 64) == []
+    assert await chunk_ids(bases.engine, new, kept, 64) != []
 
 
 async def test_a_worse_index_is_not_switched_to(

@@ -22,14 +22,14 @@ from services.runtime.use_cases.sessions import OpenWriter
 
 
 @dataclass(frozen=True, slots=True)
-class ResolveWait:
+class Waits:
     """Resolves waits. If the turn resumes, ``on_resumed`` is called just before the commit."""
 
     outbox: Outbox
     open_writer: OpenWriter
     on_resumed: Callable[[], None]
 
-    async def __call__(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
+    async def resolve(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
         """Resolves a wait with a caller's answer. Repeating an answer has no effect.
 
         Raises Conflict for a different or late answer.
@@ -60,7 +60,7 @@ class ResolveWait:
             sequence=1,
         )
 
-    async def due(self, session_id: str, turn_id: str) -> None:
+    async def resolve_due(self, session_id: str, turn_id: str) -> None:
         """Resolves a turn's waits that are due or expired. Any worker may do this."""
         async with self.outbox.transaction() as transaction:
             writer, waits = self.open_writer(transaction), PostgresWaits(transaction)
