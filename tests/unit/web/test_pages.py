@@ -242,7 +242,7 @@ def test_a_webhook_that_delivers_nothing_is_not_called_enabled(run: Run) -> None
 
 
 def test_labels_of_an_axis_have_room(run: Run) -> None:
-    drawn = """
+    labels = """
       const series = [{ label: "in", values: [12_345_678, 23_456_789], colour: "gateway" }];
       draw(m.Chart, { title: "Tokens", summary: "", times: [1, 86_401], series, dates: true });
       await until(() => box.querySelectorAll(".u-axis").length === 2);
@@ -251,7 +251,7 @@ def test_labels_of_an_axis_have_room(run: Run) -> None:
       const [, axis] = box.querySelectorAll(".u-axis");
       return end({ room: axis.getBoundingClientRect().width, needed: text.measureText("20,000,000").width });
     """
-    found = run("studio/parts/charts/chart.js", drawn(drawn))
+    found = run("studio/parts/charts/chart.js", drawn(labels))
     assert found["room"] >= found["needed"] + 8
 
 
