@@ -109,11 +109,11 @@ def test_the_first_of_more_approvals_has_the_focus(run: Run) -> None:
       draw(m.Approvals, { changes: 0 });
       const cards = () => [...box.querySelector(".approval-cards").children];
       await until(() => cards().length === 6);
-      const more = box.querySelector(".approvals-more button");
-      more.focus();
-      more.click();
+      const next = box.querySelector(".approvals-more button");
+      next.focus();
+      next.click();
       await until(() => cards().length === 9);
-      await until(() => document.activeElement !== document.body && document.activeElement !== more);
+      await until(() => document.activeElement !== document.body && document.activeElement !== next);
       return end(cards().indexOf(document.activeElement));
     """
     assert run("studio/parts/overview/approvals.js", drawn(more)) == 6

@@ -1,28 +1,15 @@
-"""Server-sent events come whole out of any pieces, and lists follow what they tell."""
-
-import re
-from pathlib import Path
+"""Server-sent events come whole out of any pieces."""
 
 import pytest
 
-from tests.unit.web.conftest import Run, drawn, in_world
+from tests.unit.web.conftest import Run, in_world
 
-WEB = Path("web")
 STREAM = ': keep-alive\nid: 7\n\nid: 8\nevent: turn.started\ndata: {"a":1}\n\ndata: one\ndata:two\n\n'
 EVENTS = [
     {"id": "7", "event": "message", "data": None},
     {"id": "8", "event": "turn.started", "data": '{"a":1}'},
     {"id": None, "event": "message", "data": "one\ntwo"},
 ]
-
-
-def test_every_kind_that_a_list_names_is_followed() -> None:
-    kinds = re.search(r"const KINDS = \[(.*)\]", (WEB / "api/follow.js").read_text())
-    assert kinds is not None
-    texts = [path.read_text() for path in WEB.rglob("*.js") if "vendor" not in path.parts]
-    named = {kind for text in texts for names in re.findall(r'changes: "([a-z_ ]+)" }', text) for kind in names.split()}
-    assert {"agent", "session", "file", "toolset"} <= named
-    assert named == set(re.findall(r'"(\w+)"', kinds[1]))
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -81,49 +68,3 @@ def test_what_needs_a_connection_runs_while_the_tab_is_seen(run: Run) -> None:
       return [away, runs.join()];
     """
     assert run("api/follow.js", in_world(away_and_back)) == ["began,ended", "began,ended,began,ended"]
-
-
-def test_an_agent_made_elsewhere_is_offered_in_the_chat(run: Run) -> None:
-    made = """
-      signIn("events:read", "agents:read", "sessions:read");
-      const agents = [{ id: "a", name: "Harbour" }];
-      serve(({ path }, signal) => {
-        if (path === "/events/") return stream(signal);
-        return Response.json(path === "/agent/" ? agents : { sessions: [], total: 0 });
-      });
-      show([]);
-      const offered = () => [...box.querySelectorAll("select option")].map((each) => each.textContent);
-      await until(() => offered().length === 1 && streams.length === 1);
-      agents.push({ id: "b", name: "Ferry" });
-      streams[0].write('id: 7\\nevent: agent.created\\ndata: {"type": "agent.created"}\\n\\n');
-      await until(() => offered().length === 2);
-      const asked = () => requests.filter(({ path }) => path === "/agent/").length;
-      const before = asked();
-      streams[0].write('id: 8\\nevent: webhook.created\\ndata: {"type": "webhook.created"}\\n\\n');
-      await elapse(5_000);
-      return end({ offered: offered(), others: asked() - before });
-    """
-    assert run("studio/pages/chat.js", drawn(made)) == {"offered": ["Harbour", "Ferry"], "others": 0}
-
-
-def test_many_changes_are_read_together_and_one_stream_serves_all_lists(run: Run) -> None:
-    busy = """
-      signIn("events:read", "agents:read");
-      let count = 0;
-      serve(({ path }, signal) => (path === "/events/" ? stream(signal) : Response.json({ count: (count += 1) })));
-      const { get } = await import("/api/client.js");
-      const List = () => (m.useLoaded((signal) => get("/agent/", {}, { signal }), "", { changes: "agent" }), null);
-      render(h("div", {}, h(List), h(List)), box);
-      await until(() => count === 2 && streams.length);
-      await elapse(1_000);
-      for (let at = 0; at < 50; at += 1) streams[0].write('data: {"type": "agent.updated"}\\n\\n');
-      await until(() => count >= 4);
-      streams[0].write('data: {"type": "agent.updated"}\\n\\n');
-      await elapse(2_000);
-      const read = count;
-      await until(() => count === 6);
-      render(null, box);
-      await until(() => streams[0].ended);
-      return end({ read, streams: streams.length });
-    """
-    assert run("studio/parts/hooks.js", drawn(busy)) == {"read": 4, "streams": 1}
