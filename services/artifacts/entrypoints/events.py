@@ -18,7 +18,7 @@ from libs.contracts.resources.files import CopyArtifact, DeleteFile, FileDeleted
 from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import EventRouter, Transaction
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
-from services.artifacts.use_cases.copy_to_platform import finish_copy, finish_removal, handle_rejection
+from services.artifacts.use_cases.copy_to_platform import PlatformCopies
 
 _log = structlog.get_logger(__name__)
 
@@ -41,10 +41,11 @@ def follow_ingestion(router: EventRouter) -> None:
     router.on(ArtifactIndexing, _record_progress)
     router.on(ArtifactIndexed, _record_indexed)
     router.on(ArtifactIndexingFailed, _record_failure)
-    router.on(FileUploaded, finish_copy)
-    router.on(FileDeleted, finish_removal)
-    router.on_rejected(CopyArtifact, handle_rejection)
-    router.on_rejected(DeleteFile, handle_rejection)
+    copies = PlatformCopies()
+    router.on(FileUploaded, copies.finish_copy)
+    router.on(FileDeleted, copies.finish_removal)
+    router.on_rejected(CopyArtifact, copies.reject)
+    router.on_rejected(DeleteFile, copies.reject)
 
 
 async def _record_progress(transaction: Transaction, event: ArtifactIndexing, _: Envelope) -> None:

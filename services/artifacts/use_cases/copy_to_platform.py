@@ -30,83 +30,80 @@ _UNANSWERED_SECONDS: Final = 600.0
 _AT_ONCE: Final = 100
 
 
-async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext) -> None:
-    """Starts copying an artifact, unless it's already copied. Raises ``ArtifactNotFound`` or ``Conflict``."""
-    writer = PostgresPlatformWriter(transaction)
-    copy = await _locked(writer, command, context)
-    if copy.artifact.origin != "generated":
-        raise Conflict("Only artifacts created by agents can be copied. Upload other files with POST /files/.")
-    if copy.state == "removing":
-        raise Conflict("The copy is being removed. Try again later.")
-    if copy.state == "copied":
-        _emit(transaction, copy, context.message)
-        return
-    if copy.state == "none":
-        await _begin(transaction, writer, replace(copy, state="copying", file_id=new_id()), context)
-    await writer.wait(copy.artifact.id, "copying", context.message)
+class PlatformCopies:
+    async def copy(self, transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext) -> None:
+        """Starts copying an artifact, unless it's already copied. Raises ``ArtifactNotFound`` or ``Conflict``."""
+        writer = PostgresPlatformWriter(transaction)
+        copy = await _locked(writer, command, context)
+        if copy.artifact.origin != "generated":
+            raise Conflict("Only artifacts created by agents can be copied. Upload other files with POST /files/.")
+        if copy.state == "removing":
+            raise Conflict("The copy is being removed. Try again later.")
+        if copy.state == "copied":
+            _emit(transaction, copy, context.message)
+            return
+        if copy.state == "none":
+            await _begin(transaction, writer, replace(copy, state="copying", file_id=new_id()), context)
+        await writer.wait(copy.artifact.id, "copying", context.message)
 
+    async def remove(
+        self, transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
+    ) -> None:
+        """Starts removing an artifact's copy, unless it's already removed.
 
-async def remove_from_platform(
-    transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
-) -> None:
-    """Starts removing an artifact's copy, unless it's already removed.
+        Raises ``ArtifactNotFound`` or ``Conflict``.
+        """
+        writer = PostgresPlatformWriter(transaction)
+        copy = await _locked(writer, command, context)
+        if copy.file_id is None:
+            raise Conflict("The artifact wasn't copied to the company's files.")
+        if copy.state == "copying":
+            raise Conflict("The artifact is being copied. Try again later.")
+        if copy.state == "none":
+            _emit(transaction, copy, context.message)
+            return
+        if copy.state == "copied":
+            await _begin(transaction, writer, replace(copy, state="removing"), context)
+        await writer.wait(copy.artifact.id, "removing", context.message)
 
-    Raises ``ArtifactNotFound`` or ``Conflict``.
-    """
-    writer = PostgresPlatformWriter(transaction)
-    copy = await _locked(writer, command, context)
-    if copy.file_id is None:
-        raise Conflict("The artifact wasn't copied to the company's files.")
-    if copy.state == "copying":
-        raise Conflict("The artifact is being copied. Try again later.")
-    if copy.state == "none":
-        _emit(transaction, copy, context.message)
-        return
-    if copy.state == "copied":
-        await _begin(transaction, writer, replace(copy, state="removing"), context)
-    await writer.wait(copy.artifact.id, "removing", context.message)
+    async def finish_copy(self, transaction: Transaction, event: FileUploaded, _: Envelope) -> None:
+        writer = PostgresPlatformWriter(transaction)
+        copy = await writer.lock_file(event.file.id)
+        if copy is not None and copy.state == "copying":
+            await _settle(transaction, writer, copy, "copied")
 
-
-async def finish_copy(transaction: Transaction, event: FileUploaded, _: Envelope) -> None:
-    writer = PostgresPlatformWriter(transaction)
-    copy = await writer.lock_file(event.file.id)
-    if copy is not None and copy.state == "copying":
-        await _settle(transaction, writer, copy, "copied")
-
-
-async def finish_removal(transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
-    """Records that a copy was deleted, whether this service or a user deleted it."""
-    writer = PostgresPlatformWriter(transaction)
-    copy = await writer.lock_file(event.file_id)
-    if copy is None or copy.state == "none":
-        return
-    # The file was deleted by a user, not by a command from this service.
-    if copy.state == "copied":
-        await writer.settle(copy.artifact.id, "none", copy.file_id)
-        context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
-        _emit(transaction, replace(copy, state="none"), context)
-        return
-    await _settle(transaction, writer, copy, "none")
-
-
-async def handle_rejection(transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
-    """Handles ingestion's rejection of a command by rejecting the callers' commands that are waiting for it."""
-    if envelope.causation_id is None:
-        return
-    writer, error = PostgresPlatformWriter(transaction), event.error
-    copy = await writer.lock_command(envelope.causation_id)
-    if copy is None:
-        return
-    # Someone else deleted the file, so the goal is reached.
-    if copy.state == "removing" and error.type is ErrorKind.NOT_FOUND:
+    async def finish_removal(self, transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
+        """Records that a copy was deleted, whether this service or a user deleted it."""
+        writer = PostgresPlatformWriter(transaction)
+        copy = await writer.lock_file(event.file_id)
+        if copy is None or copy.state == "none":
+            return
+        # The file was deleted by a user, not by a command from this service.
+        if copy.state == "copied":
+            await writer.settle(copy.artifact.id, "none", copy.file_id)
+            context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
+            _emit(transaction, replace(copy, state="none"), context)
+            return
         await _settle(transaction, writer, copy, "none")
-        return
-    if copy.state == "removing":
-        await writer.settle(copy.artifact.id, "copied", copy.file_id)
-    else:
-        await writer.settle(copy.artifact.id, "none", None)
-    for state, context in await writer.take_waiting(copy.artifact.id):
-        _reject(transaction, state, context, error)
+
+    async def reject(self, transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
+        """Handles ingestion's rejection of a command by rejecting the callers' commands that are waiting for it."""
+        if envelope.causation_id is None:
+            return
+        writer, error = PostgresPlatformWriter(transaction), event.error
+        copy = await writer.lock_command(envelope.causation_id)
+        if copy is None:
+            return
+        # Someone else deleted the file, so the goal is reached.
+        if copy.state == "removing" and error.type is ErrorKind.NOT_FOUND:
+            await _settle(transaction, writer, copy, "none")
+            return
+        if copy.state == "removing":
+            await writer.settle(copy.artifact.id, "copied", copy.file_id)
+        else:
+            await writer.settle(copy.artifact.id, "none", None)
+        for state, context in await writer.take_waiting(copy.artifact.id):
+            _reject(transaction, state, context, error)
 
 
 async def resend_commands(outbox: Outbox) -> int:
@@ -121,7 +118,11 @@ async def resend_commands(outbox: Outbox) -> int:
     return len(commands)
 
 
-async def _locked(writer: PostgresPlatformWriter, command: Any, context: CommandContext) -> CopyState:
+async def _locked(
+    writer: PostgresPlatformWriter,
+    command: CopyArtifactToPlatform | RemoveArtifactFromPlatform,
+    context: CommandContext,
+) -> CopyState:
     copy = await writer.lock(command.artifact_id)
     if copy is None or copy.artifact.session_id != command.session_id:
         raise ArtifactNotFound

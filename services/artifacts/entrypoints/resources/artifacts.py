@@ -25,7 +25,7 @@ from libs.tracing import current_correlation_id
 from services.artifacts.domain.artifacts import is_safe_inline
 from services.artifacts.domain.links import artifact_of
 from services.artifacts.use_cases.contents import Contents
-from services.artifacts.use_cases.copy_to_platform import copy_to_platform, remove_from_platform
+from services.artifacts.use_cases.copy_to_platform import PlatformCopies
 from services.artifacts.use_cases.links import Links
 from services.artifacts.use_cases.pack_artifacts import packed
 from services.artifacts.use_cases.upload_artifact import Upload, UploadArtifact
@@ -43,8 +43,9 @@ def serve_artifacts(
     upload: UploadArtifact,
 ) -> None:
     # These commands end when ingestion has answered.
-    commands.handle(CopyArtifactToPlatform, copy_to_platform, ends_later=True)
-    commands.handle(RemoveArtifactFromPlatform, remove_from_platform, ends_later=True)
+    copies = PlatformCopies()
+    commands.handle(CopyArtifactToPlatform, copies.copy, ends_later=True)
+    commands.handle(RemoveArtifactFromPlatform, copies.remove, ends_later=True)
     http.include_router(_uploads(upload))
     # `download-all` must come before `{artifact_id}`, which would match it, too.
     http.include_router(_downloads(contents))

@@ -19,23 +19,18 @@ from services.ingestion.adapters.postgres.collections import PostgresCollectionR
 from services.ingestion.adapters.postgres.files import PostgresFileReader
 from services.ingestion.domain.files import FileFilter
 from services.ingestion.entrypoints.resources.files import file_page
-from services.ingestion.use_cases.collections import (
-    add_files,
-    create_collection,
-    delete_collection,
-    remove_file,
-    update_collection,
-)
+from services.ingestion.use_cases.collections import Collections
 
 
 def serve_collections(
     commands: CommandRouter, http: FastAPI, collections: PostgresCollectionReader, files: PostgresFileReader
 ) -> None:
-    commands.handle(CreateCollection, create_collection)
-    commands.handle(UpdateCollection, update_collection)
-    commands.handle(DeleteCollection, delete_collection)
-    commands.handle(AddCollectionFiles, add_files)
-    commands.handle(RemoveCollectionFile, remove_file)
+    changes = Collections()
+    commands.handle(CreateCollection, changes.create)
+    commands.handle(UpdateCollection, changes.update)
+    commands.handle(DeleteCollection, changes.delete)
+    commands.handle(AddCollectionFiles, changes.add_files)
+    commands.handle(RemoveCollectionFile, changes.remove_file)
     http.include_router(_reads(collections, files))
 
 

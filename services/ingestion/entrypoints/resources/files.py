@@ -27,7 +27,7 @@ from libs.tracing import current_correlation_id
 from services.ingestion.adapters.postgres.files import PostgresFileReader
 from services.ingestion.domain.files import FileFilter, FileNotFound
 from services.ingestion.use_cases.copy_artifacts import CopyArtifacts
-from services.ingestion.use_cases.files import change_files, delete_file
+from services.ingestion.use_cases.files import Files
 from services.ingestion.use_cases.read_text import ReadFileText
 from services.ingestion.use_cases.upload_files import UploadFiles
 
@@ -60,8 +60,9 @@ def serve_files(
     read_text: ReadFileText,
     store: ObjectStore,
 ) -> None:
-    commands.handle(DeleteFile, delete_file)
-    commands.handle(ChangeFiles, change_files)
+    changes = Files()
+    commands.handle(DeleteFile, changes.delete)
+    commands.handle(ChangeFiles, changes.change)
     commands.handle_prepared(CopyArtifact, copy.fetch, copy.store)
     http.include_router(_router(upload, files, read_text, store))
 

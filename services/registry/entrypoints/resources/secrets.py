@@ -6,12 +6,13 @@ from libs.contracts.resources.secrets import DeleteSecret, PutSecret, Secret, Se
 from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
-from services.registry.use_cases.secrets import delete_secret, put_secret
+from services.registry.use_cases.secrets import Secrets
 
 
 def serve_secrets(commands: CommandRouter, http: FastAPI, reads: PostgresSecretReader) -> None:
-    commands.handle(PutSecret, put_secret)
-    commands.handle(DeleteSecret, delete_secret)
+    secrets = Secrets()
+    commands.handle(PutSecret, secrets.put)
+    commands.handle(DeleteSecret, secrets.delete)
     router = APIRouter(prefix="/internal/company/secrets")
 
     @router.get("")

@@ -7,13 +7,14 @@ from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.runtime.adapters.postgres.budgets import PostgresBudgetReads
 from services.runtime.domain.sessions import require
-from services.runtime.use_cases.budgets import create_budget, delete_budget, update_budget
+from services.runtime.use_cases.budgets import Budgets
 
 
 def serve_budgets(commands: CommandRouter, http: FastAPI, reads: PostgresBudgetReads) -> None:
-    commands.handle(CreateBudget, create_budget)
-    commands.handle(UpdateBudget, update_budget)
-    commands.handle(DeleteBudget, delete_budget)
+    budgets = Budgets()
+    commands.handle(CreateBudget, budgets.create)
+    commands.handle(UpdateBudget, budgets.update)
+    commands.handle(DeleteBudget, budgets.delete)
     router = APIRouter(prefix="/internal/budgets")
 
     @router.get("")
