@@ -60,7 +60,7 @@ def build(settings: ArtifactsSettings) -> Service:
     collect = PeriodicWork("blobs", collector, _COLLECT_SECONDS)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
     service.count_amounts(amounts)
-    _add_resources(service, settings, store, tables.wake, amounts)
+    serve_resources(service, settings, store, tables.wake, amounts)
     follow_sessions(service.follow("sessions", linger=True), collect.wake)
     follow_ingestion(service.follow("ingestion"))
     service.background("tables.read", tables.run)
@@ -83,7 +83,7 @@ def _read_tables(
     )
 
 
-def _add_resources(
+def serve_resources(
     service: Service, settings: ArtifactsSettings, store: ObjectStore, wake_tables: Wake, amounts: CompanyAmounts
 ) -> None:
     artifacts = PostgresArtifactReader(service.database)

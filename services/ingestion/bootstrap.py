@@ -84,8 +84,12 @@ def build(settings: IngestionSettings) -> Service:
     service.on_start(store.start)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [FILES, FILE_BYTES])
     service.count_amounts(amounts)
-    _add_files(service, settings, store, amounts)
-    _add_knowledge_bases(service, settings, store)
+    search = _Search.of(service, settings)
+    service.on_stop(search.close)
+    serve_resources(service, settings, store, search, amounts)
+    artifact_events(service.follow("artifacts"))
+    _keep_files(service, store)
+    _keep_indexes(service, settings, search)
     return service
 
 
@@ -145,37 +149,41 @@ class _Search:
             await engine.close()
 
 
-def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, amounts: CompanyAmounts) -> None:
-    database, outbox = service.database, service.outbox
+def serve_resources(
+    service: Service, settings: IngestionSettings, store: ObjectStore, search: _Search, amounts: CompanyAmounts
+) -> None:
+    commands, http, database = service.commands, service.http, service.database
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
     blobs = Blobs(database, store)
     upload = UploadFiles(
         blobs=blobs,
-        outbox=outbox,
+        outbox=service.outbox,
         amounts=amounts,
         max_bytes=settings.max_upload_bytes,
         max_files=settings.max_files_per_upload,
     )
     copy = CopyArtifacts(blobs, HttpArtifactSource(service.calls), amounts)
     read_text = ReadFileText(files, PostgresTexts(database), store)
-    serve_files(service.commands, service.http, upload, copy, files, read_text, store)
+    serve_files(commands, http, upload, copy, files, read_text, store)
     # `available-collections` must come before `{knowledge_base_id}`, which would match it, too.
-    serve_collections(service.commands, service.http, collections, files)
-    publish = PublishCollectionChanges(database, outbox)
+    serve_collections(commands, http, collections, files)
+    bases = PostgresKnowledgeBaseReader(database)
+    searching = SearchKnowledgeBase(bases, PostgresSearchableFiles(database), search.engines, search.embedders)
+    serve_knowledge_bases(commands, http, KnowledgeBases(bases, search.resolver), bases, searching)
+    locator = PostgresArtifactLocator(database)
+    searching_artifacts = SearchArtifacts(locator, search.embedders, search.engines, search.resolver)
+    serve_artifact_texts(http, ReadArtifactText(locator, store), searching_artifacts)
+
+
+def _keep_files(service: Service, store: ObjectStore) -> None:
+    publish = PublishCollectionChanges(service.database, service.outbox)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
-    collect = CollectBlobs(database=database, store=store, owner="files", keep_hours=_UNUSED_HOURS)
+    collect = CollectBlobs(database=service.database, store=store, owner="files", keep_hours=_UNUSED_HOURS)
     service.background("blobs.collect", lambda: repeat(collect, _COLLECT_SECONDS), role=API)
 
 
-def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
+def _keep_indexes(service: Service, settings: IngestionSettings, search: _Search) -> None:
     database, outbox = service.database, service.outbox
-    search = _Search.of(service, settings)
-    reader = PostgresKnowledgeBaseReader(database)
-    bases = KnowledgeBases(reader, search.resolver)
-    searching = SearchKnowledgeBase(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
-    serve_knowledge_bases(service.commands, service.http, bases, reader, searching)
-    service.on_stop(search.close)
-    _add_artifacts(service, store, search)
     service.background("backlog.count", lambda: repeat(partial(count_backlog, database), _BACKLOG_SECONDS))
     drop = DropIndexes(PostgresIndexDeletion(database, outbox), search.engines)
     service.background("indexes.drop", lambda: repeat(drop, _DROP_SECONDS))
@@ -187,13 +195,6 @@ def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: O
         await artifacts()
 
     service.background("indexes.inspect", lambda: repeat(inspect, settings.reconcile_seconds))
-
-
-def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> None:
-    artifact_events(service.follow("artifacts"))
-    locator = PostgresArtifactLocator(service.database)
-    searching = SearchArtifacts(locator, search.embedders, search.engines, search.resolver)
-    serve_artifact_texts(service.http, ReadArtifactText(locator, store), searching)
 
 
 def _add_ingestion(

@@ -31,6 +31,11 @@ def build(settings: RegistrySettings) -> Service:
     """Builds the service, ready to run."""
     service = Service("registry", settings, migrations=MIGRATIONS)
     service.expire(*EXPIRIES, entities=ENTITIES)
+    serve_resources(service)
+    return service
+
+
+def serve_resources(service: Service) -> None:
     database = service.database
     agents, toolsets = PostgresAgentReader(database), PostgresToolsetReader(database)
     secrets = PostgresSecretReader(database)
@@ -43,4 +48,3 @@ def build(settings: RegistrySettings) -> Service:
     permits = FairSemaphore(32, waiting=16, each=4)
     serve_toolsets(commands, http, Toolsets(toolsets, secrets, runtime, permits), toolsets, reading)
     serve_secrets(commands, http, secrets)
-    return service
