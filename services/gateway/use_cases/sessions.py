@@ -121,12 +121,18 @@ class Sessions:
         the turn is running.
         """
         source = id_of(session_id, "session")
-        limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}
-        turns = {name: id_of(turn, "turn") for name, turn in limits.items() if turn is not None}
+        through = None if up_to_turn_id is None else id_of(up_to_turn_id, "turn")
+        before = None if before_turn_id is None else id_of(before_turn_id, "turn")
 
         def make(new_id: str) -> ForkSession:
-            kept = {"listed": expires_after is None, "expires_after": expires_after}
-            return ForkSession.model_validate({"session_id": new_id, "source_session_id": source, **turns, **kept})
+            return ForkSession(
+                session_id=new_id,
+                source_session_id=source,
+                up_to_turn_id=through,
+                before_turn_id=before,
+                listed=expires_after is None,
+                expires_after=expires_after,
+            )
 
         return SessionCreated.decode((await self.commands.create(write, ForkSession, make)).payload)
 

@@ -63,17 +63,26 @@ class Webhooks:
     async def create(self, write: Write, wanted: CreateWebhookBody) -> IssuedWebhookReply:
         """Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks."""
         secret, status = self._new_secret(), WebhookStatus(wanted.status)
-        given = {**dict(wanted), "event_types": tuple(dict.fromkeys(wanted.event_types)), "status": status}
+        event_types = tuple(dict.fromkeys(wanted.event_types))
 
         def make(command_id: str) -> Command:
-            return CreateWebhook(**given, secret=secret.sealed(command_id))
+            return CreateWebhook(
+                url=wanted.url,
+                event_types=event_types,
+                description=wanted.description,
+                status=status,
+                secret=secret.sealed(command_id),
+            )
 
         received = await self.commands.create(write, CreateWebhook, make)
         created = WebhookCreated.decode(received.payload)
         text = secret.shown(created.secret_id, f"the webhook {created.webhook_id}")
         return IssuedWebhookReply(
-            **given,
             id=created.webhook_id,
+            url=wanted.url,
+            event_types=list(event_types),
+            description=wanted.description,
+            status=status,
             disabled_reason=DisabledReason.REQUESTED if status is WebhookStatus.DISABLED else None,
             failing_since=None,
             company_wide=write.identity.reads_company,

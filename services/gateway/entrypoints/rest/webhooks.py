@@ -23,6 +23,7 @@ from libs.contracts.resources.webhooks import (
     Webhook,
     WebhookDeliveryRequested,
     WebhookPage,
+    WebhookStatus,
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import model_answer
@@ -89,8 +90,14 @@ async def get_webhook(id: str, caller: Reader, upstream: Upstream) -> Response:
 )
 async def update_webhook(id: str, caller: Writer, body: WebhookChanges, submit: Submit, upstream: Upstream) -> Response:
     path = _path(id)
-    types = None if body.event_types is None else tuple(dict.fromkeys(body.event_types))
-    await submit(UpdateWebhook.model_validate({**dict(body), "webhook_id": id, "event_types": types}))
+    command = UpdateWebhook(
+        webhook_id=id,
+        url=body.url,
+        event_types=None if body.event_types is None else tuple(dict.fromkeys(body.event_types)),
+        description=body.description,
+        status=None if body.status is None else WebhookStatus(body.status),
+    )
+    await submit(command)
     return await upstream.get(caller, _OWNER, path)
 
 
