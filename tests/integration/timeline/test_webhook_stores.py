@@ -536,7 +536,7 @@ async def test_two_workers_claim_no_webhook_twice(real: Stores) -> None:
     for worker in workers:
         await real.queue.renew(worker, LEASE)
     claimed = await asyncio.gather(*(real.queue.claim(worker, now=START, limit=4) for worker in workers * 3))
-    found = [webhook_id for each in claimed for _, webhook_id in each]
+    found = [webhook_id for each in claimed for webhook_id in each]
     assert sorted(found) == sorted(each.id for each in webhooks)
 
 
