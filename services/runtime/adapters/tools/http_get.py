@@ -8,7 +8,7 @@ from yarl import URL
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.answer_text import decoded, is_text
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, cut_result, object_schema
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
 
 
 class HostList:
@@ -57,7 +57,7 @@ class HttpGet:
             raise ToolFailed("http_get is disabled because this service doesn't allow any hosts")
         try:
             async with self._http.get(arguments["url"]) as response:
-                return ToolOutput(await self._read(response))
+                return await self._read(response)
         except FetchRefused as error:
             raise ToolFailed(str(error)) from error
 
@@ -65,12 +65,12 @@ class HttpGet:
         if not self._hosts.allows(url):
             raise FetchRefused(f"host {(url.host or '')[:200]!r} isn't on this service's allowlist")
 
-    async def _read(self, response: aiohttp.ClientResponse) -> str:
+    async def _read(self, response: aiohttp.ClientResponse) -> ToolOutput:
         kind = response.content_type
         if not is_text(kind):
             raise ToolFailed(f"status {response.status}, but the content is {kind}, not text")
         body, whole = await self._http.read_beginning(response)
-        text = cut_result(decoded(body, response.charset, cut=not whole), cut=not whole)
+        text = decoded(body, response.charset, cut=not whole)
         if response.status >= 400:
             raise ToolFailed(f"status {response.status}: {text[:500]}")
-        return f"{response.status} {kind}\n\n{text}"
+        return ToolOutput(f"{response.status} {kind}\n\n{text}", cut=not whole)

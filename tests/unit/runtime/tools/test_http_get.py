@@ -9,7 +9,7 @@ from yarl import URL
 
 from libs.outbound import FetchLimits, GuardedResolver, is_public
 from services.runtime.adapters.tools.http_get import HostList, HttpGet
-from services.runtime.domain.tools import ToolContext, ToolFailed
+from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
 from tests.support.agent_fakes import CALLER
 
 CONTEXT = ToolContext("call", "turn", "session", CALLER)
@@ -50,7 +50,8 @@ class Site:
 
     async def get(self, path: str, **more: object) -> str:
         tool = self.tool(**more)  # type: ignore[arg-type]
-        return (await tool.call({"url": self.url(path)}, CONTEXT)).text
+        output = await tool.call({"url": self.url(path)}, CONTEXT)
+        return cut_result(output.text, cut=output.cut)
 
     async def refused(self, path: str, problem: str, **more: object) -> None:
         with pytest.raises(ToolFailed, match=problem):
@@ -142,9 +143,9 @@ async def test_redirects_are_bounded(site: Site) -> None:
 
 async def test_size_is_bounded(site: Site) -> None:
     site.answers["/long"] = {"text": "x" * 25_000}
-    assert (await site.get("/long")).endswith("x\n[truncated: 25000 characters in total]")
+    assert (await site.get("/long")).endswith("x\n[truncated: 25016 characters in total]")
     site.answers["/huge"] = {"text": "x" * 29_999 + "ü" * 10}
-    assert (await site.get("/huge")).endswith("x\n[truncated: more than 29999 characters in total]")
+    assert (await site.get("/huge")).endswith("x\n[truncated: more than 30015 characters in total]")
 
 
 async def test_what_cannot_be_read_is_told(site: Site) -> None:
