@@ -12,6 +12,11 @@ from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutpu
 
 # Shared, since compiled schemas are cached by identity.
 _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
+RESERVED_HEADERS: Final = frozenset({
+    "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
+"""Headers that a toolset can't set, because the connection or the call sets them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,18 +15,13 @@ from services.runtime.adapters.models.failures import retry_after_seconds
 from services.runtime.adapters.tools.answer_text import decoded, is_json, is_text
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
-from services.runtime.domain.toolsets import Toolset
+from services.runtime.domain.toolsets import RESERVED_HEADERS, Toolset
 
 # The caller sets the call's time limit.
 _LIMITS: Final = FetchLimits(timeout=None, largest_bytes=1_000_000, connect=5.0)
 _LONGEST_ERROR: Final = 2_000
 _OTHER_TEXTS: Final = frozenset({"application/x-ndjson", "application/x-www-form-urlencoded", "application/graphql"})
 _MAY_PASS: Final = frozenset({408, 425, 429})
-RESERVED_HEADERS: Final = frozenset({
-    "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
-    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-})  # fmt: skip
-"""Headers that a toolset can't set, because the connection or the call sets them."""
 
 
 @dataclass(frozen=True, slots=True)

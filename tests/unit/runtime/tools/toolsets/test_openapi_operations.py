@@ -13,6 +13,7 @@ from services.runtime.adapters.tools.toolsets.openapi.document import Target, pa
 from services.runtime.adapters.tools.toolsets.openapi.operations import compile_operations
 from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding, render
 from services.runtime.domain.tools import ToolFailed
+from services.runtime.domain.toolsets import RESERVED_HEADERS
 
 STRING = {"type": "string"}
 
@@ -196,7 +197,7 @@ def test_a_parameter_of_the_operation_replaces_that_of_its_path() -> None:
 
 
 def test_headers_of_the_toolset_and_of_http_are_no_arguments() -> None:
-    names = ["Authorization", "Accept", "Host", "X-Key", "Idempotency-Key", "X-Free"]
+    names = ["Authorization", "Accept", "X-Key", "X-Free", *(name.title() for name in RESERVED_HEADERS)]
     contents = document({"/x": {"get": {"parameters": [{"name": n, "in": "header", "schema": STRING} for n in names]}}})
 
     [found] = compiled(contents, headers=("x-key",))

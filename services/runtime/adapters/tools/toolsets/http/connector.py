@@ -10,10 +10,10 @@ from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools, Ht
 from libs.json_schema import SchemaInvalid, compile_schema
 from libs.outbound import UnusableUrl, parse_url
 from services.runtime.adapters.tools.toolsets.http.templates import RequestTemplate
-from services.runtime.adapters.tools.toolsets.http_target import RESERVED_HEADERS, HttpTarget
+from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolOutput
-from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
+from services.runtime.domain.toolsets import RESERVED_HEADERS, Toolset, ToolsetUnusable
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 

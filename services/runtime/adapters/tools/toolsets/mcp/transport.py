@@ -10,9 +10,9 @@ import httpx2
 
 from libs.json_text import NotJson, read_json, without_half_escapes
 from libs.outbound import AddressRefused, GuardedResolver, UnusableUrl, parse_url
-from services.runtime.adapters.tools.toolsets.http_target import RESERVED_HEADERS
 from services.runtime.adapters.tools.toolsets.mcp.answers import beginning, readable
 from services.runtime.domain.tools import ToolFailed
+from services.runtime.domain.toolsets import RESERVED_HEADERS
 
 LARGEST_ANSWER: Final = 1024 * 1024
 TOO_LARGE: Final = f"the response is larger than {LARGEST_ANSWER} bytes"

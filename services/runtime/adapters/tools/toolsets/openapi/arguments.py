@@ -17,6 +17,7 @@ from services.runtime.adapters.tools.toolsets.openapi.rendering import (
 )
 from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct, is_read_only
 from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.toolsets import RESERVED_HEADERS
 
 LONGEST_DESCRIPTION: Final = 1_000
 _LONGEST_NAME: Final = 54
@@ -29,11 +30,8 @@ _STYLES: Final[dict[ParameterLocation, tuple[str, ...]]] = {
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
 }
-# OpenAPI says to ignore the first three. The others are set by HTTP or by this service.
-_NO_ARGUMENTS: Final = frozenset(
-    {"accept", "authorization", "content-type", "connection", "content-length", "cookie", "host", "idempotency-key"}
-    | {"te", "trailer", "transfer-encoding", "upgrade"}
-)
+# OpenAPI says to ignore the first three.
+_NO_ARGUMENTS: Final = RESERVED_HEADERS | {"accept", "authorization", "content-type", "cookie"}
 _COMPOSED: Final = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "nullable")
 
 
