@@ -107,8 +107,11 @@ class ConversationCache:
             agent = await self._store.agent(session_id)
             if agent is None:
                 raise TurnLost(turn.id)
-            known = self._known.setdefault(session_id, _Conversation(agent, size=1000))
-            self._grow(known.size)
+            read = _Conversation(agent, size=1000)
+            known = self._known.setdefault(session_id, read)
+            # Another execution in the session may have added it meanwhile.
+            if known is read:
+                self._grow(known.size)
         self._known.move_to_end(session_id)
         return known
 

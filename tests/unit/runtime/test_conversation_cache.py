@@ -6,6 +6,7 @@ import pytest
 
 from services.runtime.domain.agents import TurnLost
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
+from services.runtime.domain.ports import SessionAgent
 from services.runtime.use_cases.run_turn import ConversationCache
 from tests.support.runtime_turns import MemoryConversations, claimed_turn
 
@@ -54,6 +55,21 @@ async def test_the_least_used_conversations_are_forgotten() -> None:
     assert len(store.reads) == 4
     await cache.context(claimed_turn(session_id="one", position=1), ask("a"))
     assert len(store.reads) == 4
+
+
+async def test_a_conversation_that_several_executions_read_at_once_counts_once() -> None:
+    class Slow(MemoryConversations):
+        async def agent(self, session_id: str, /) -> SessionAgent | None:
+            await asyncio.sleep(0)
+            return await super().agent(session_id)
+
+    store = Slow({0: exchange("a")})
+    cache = ConversationCache(store, capacity=5_000)
+    await asyncio.gather(*(cache.context(claimed_turn(session_id="one", position=1), ask("b")) for _ in range(5)))
+    reads = len(store.reads)
+    await cache.context(claimed_turn(session_id="two", position=1), ask("b"))
+    await cache.context(claimed_turn(session_id="one", position=1), ask("b"))
+    assert len(store.reads) == reads + 1
 
 
 async def test_a_deleted_session_is_told_from_an_empty_one() -> None:
