@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from libs.confined import PartDone, no_parts
+from libs.contracts.file_types import TYPES
 from libs.documents import DocumentEncrypted, DocumentUnreadable, check_encrypted, decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.data_images import without_data_images
@@ -14,24 +15,7 @@ from services.ingestion.adapters.parsing.word import word_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
-_MIME_TYPES: Final = {
-    ".pdf": "application/pdf",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".doc": "application/msword",
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ".xls": "application/vnd.ms-excel",
-    ".txt": "text/plain",
-    ".md": "text/markdown",
-    ".html": "text/html",
-    ".csv": "text/csv",
-    ".json": "application/json",
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".webp": "image/webp",
-    ".gif": "image/gif",
-    ".bmp": "image/bmp",
-}
+_MIME_TYPES: Final = {f".{extension}": kind.content_type for extension, kind in TYPES.items()}
 _MOST_UNPACKED_BYTES: Final = 512 * 1024**2
 _BOMB_RATIO: Final = 200
 _BOMB_SIZE: Final = 32 * 1024**2

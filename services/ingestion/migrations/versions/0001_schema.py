@@ -31,7 +31,6 @@ TEXTS = (
     )
     """,
     "CREATE INDEX ix_texts_changed_at ON texts (changed_at)",
-    "CREATE INDEX ix_texts_unfinished ON texts (blob_id) WHERE state IN ('pending', 'running')",
     "CREATE INDEX ix_texts_unparsed ON texts (company_id, blob_id) WHERE state IN ('pending', 'running')",
 )
 # Deleted files stay as tombstones, without their bytes.
