@@ -207,6 +207,8 @@ def _constraints(left: dict[str, Any]) -> str:
     if (above := left.pop("exclusiveMinimum", None)) is not None:
         found.append(f"more than {_number(above)}")
     found.append(_range(left, "minimum", "maximum", "at most"))
+    if (below := left.pop("exclusiveMaximum", None)) is not None:
+        found.append(f"less than {_number(below)}")
     if pattern := left.pop("pattern", None):
         found.append(f"matching {_code(pattern)}")
     return ", ".join(filter(None, found))
