@@ -56,9 +56,12 @@ class WeaviateEngine:
         objects = await asyncio.to_thread(lambda: [object_of(each, self._analysis) for each in chunks])
         async with self._connection.collection(index_id) as collection:
             tenant = collection.with_tenant(index_id)
-            for start in range(0, len(objects), _MOST_OBJECTS):
+            batches = [objects[start : start + _MOST_OBJECTS] for start in range(0, len(objects), _MOST_OBJECTS)]
+            # Weaviate 1.35 flushes its vector index's log before it indexes the batch (shard_write_batch_objects.go).
+            # Without another batch, which flushes the log, killing Weaviate would lose the vectors.
+            for batch in [*batches, objects[-1:]]:
                 try:
-                    written = await tenant.data.insert_many(objects[start : start + _MOST_OBJECTS])
+                    written = await tenant.data.insert_many(batch)
                 except WeaviateInsertManyAllFailedError as problem:
                     raise refusal(index_id, [str(problem)]) from problem
                 if written.has_errors:
