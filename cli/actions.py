@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.commands import Commands
-from cli.connection import ApiKey, BaseUrl, connect
+from cli.connection import ApiKey, BaseUrl, connected
 from cli.terminal import Json, call_of, failures_explained, local_time, shortened, show, show_table
 from deploy.local.errors import StackError
 
@@ -30,7 +30,7 @@ def list_open(
     api_key: ApiKey = None,
 ) -> None:
     """List the open actions of your sessions, oldest first."""
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         # The service's error lists the valid kinds.
         found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
     rows = [
@@ -91,7 +91,7 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
 
 
 def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: str | None, api_key: str | None) -> None:
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         action = _find(client, action_id)
         if action.kind == "tool_result" and "decision" in body:
             what = f"Action {action_id!r} needs the result of a tool call, not a decision."

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.commands import Commands
-from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, failures_explained, local_time, show, show_table
+from cli.connection import ApiKey, BaseUrl, connected
+from cli.terminal import Json, local_time, show, show_table
 
 if TYPE_CHECKING:
     from aes_client.models import Budget
@@ -25,7 +25,7 @@ Warn = Annotated[
 @app.command("list")
 def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
     """List the company's budgets and their usage."""
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         found = list(client.budgets.list())
     rows = [(each.id, _whose(each), each.period, _use(each), local_time(each.renews_at)) for each in found]
     show_table(json_output, {"budgets": found}, ("id", "of", "period", "used", "renews"), rows)
@@ -47,7 +47,7 @@ def create(
 ) -> None:
     """Create a budget with --cost or --tokens."""
     body = _given(period=period, cost=cost, tokens=tokens, user_id=user, key_id=key, warning_percent=warn)
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         _show(client.budgets.create(**body), json_output)
 
 
@@ -62,7 +62,7 @@ def change(
     api_key: ApiKey = None,
 ) -> None:
     """Change a budget's limit or warning threshold. The current period's usage still counts."""
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         changes = _given(cost=cost, tokens=tokens, warning_percent=warn)
         _show(client.budgets.update(budget_id, **changes), json_output)
 
@@ -70,7 +70,7 @@ def change(
 @app.command()
 def delete(budget_id: BudgetId, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
     """Delete a budget."""
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         client.budgets.delete(budget_id)
     show(json_output, {"id": budget_id, "deleted": True}, "Deleted the budget.")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
+from cli.terminal import failures_explained
 from deploy.local.credentials import known_key
 from deploy.local.errors import StackError
 from deploy.local.home import Home
@@ -62,6 +63,13 @@ class Connection:
                 return f"{address}#token={client.tokens.create(expires_in=_LINK_SECONDS).access_token}"
         except StackError:
             return address
+
+
+@contextmanager
+def connected(as_json: bool, base_url: str | None, api_key: str | None) -> Iterator[Client]:
+    """Yields a client. If something fails, prints the error and exits with 1."""
+    with failures_explained(as_json), connect(base_url, api_key).client() as client:
+        yield client
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:

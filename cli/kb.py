@@ -13,10 +13,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cli.commands import Commands
-from cli.connection import ApiKey, BaseUrl, connect
+from cli.connection import ApiKey, BaseUrl, connected
 from cli.kb_files import find_files
 from cli.kb_progress import follow, upload
-from cli.terminal import Json, failures_explained, location_in, note, print_json, shortened, show_table
+from cli.terminal import Json, location_in, note, print_json, shortened, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def create(
     if embedding is not None:
         provider, _, model = embedding.partition(":")
         settings["embedding_config"] = {"provider": provider, "model": model}
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         complete = _create(client, settings, paths, json_output)
     if not complete:
         raise typer.Exit(1)
@@ -94,7 +94,7 @@ def create(
 @app.command("list")
 def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
     """List the company's knowledge bases."""
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         found = list(client.knowledge_bases.list())
     rows = [
         (each.id, each.name, _status(each), f"{each.datasource_count}/{each.total_datasources}", each.processing_engine)
@@ -115,7 +115,7 @@ def search(
 ) -> None:
     """Search a knowledge base in the same way as agents do."""
     wanted: Any = {"query": " ".join(query), "mode": mode, "top_k": top_k}
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         reply = client.knowledge_bases.search(_find(client, knowledge_base).id, **wanted)
     if json_output:
         print_json(reply)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.commands import Commands
-from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, failures_explained, print_json, print_table
+from cli.connection import ApiKey, BaseUrl, connected
+from cli.terminal import Json, print_json, print_table
 
 if TYPE_CHECKING:
     from aes_client import Client
@@ -34,7 +34,7 @@ def usage(
     api_key: ApiKey = None,
 ) -> None:
     """Show the usage of your turns or, with a key that has a `company:…` scope, of all the company's turns."""
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+    with connected(json_output, base_url, api_key) as client:
         report = client.usage(begin=begin, end=end, group_by=by.split(","))
         if json_output:
             print_json(report)
