@@ -102,9 +102,10 @@ class GuardedResolver(AbstractResolver):
         try:
             async with asyncio.timeout(_RESOLVE_SECONDS):
                 await self.resolve(url.host or "", url.port or 0)
-        except (OSError, UnicodeError) as problem:
-            if isinstance(problem, AddressRefused):
-                raise
+        except AddressRefused:
+            raise
+        except (OSError, UnicodeError):
+            return
 
     def check_literal(self, url: URL) -> None:
         """Raises AddressRefused if the host is a forbidden literal address."""

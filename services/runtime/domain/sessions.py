@@ -43,7 +43,7 @@ class SessionPosition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OldSessions:
+class OldSessionBatch:
     """A batch of sessions that are older than the retention period.
 
     ``idle`` sessions haven't had a turn in that period. ``last`` is the position to continue from, or None at the end.

@@ -184,7 +184,10 @@ class Runs:
         own = {tool.name for tool in given.tools or ()}
         async with aclosing(follow):
             async for event in follow:
-                yield event and event._replace(payload=public_event(public_name(event.type), event.payload, own))
+                if event is None:
+                    yield None
+                else:
+                    yield event._replace(payload=public_event(public_name(event.type), event.payload, own))
 
     def _actions(self, turn: Turn) -> Sequence[RequiredAction]:
         if self.caller.public is None:

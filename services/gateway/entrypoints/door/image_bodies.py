@@ -91,8 +91,9 @@ async def take_out_images(
 def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) -> int:
     """Replaces the images. Returns how many characters were removed."""
     taken = 0
-    fields = [name for name in within if name in values] if isinstance(values, dict) else []
-    for path, found in chain.from_iterable(_all(values[name], find, [name]) for name in fields):
+    fields = within if isinstance(values, dict) else ()
+    nested = [name for name in fields if isinstance(values.get(name), dict | list)]
+    for path, found in chain.from_iterable(_all(values[name], find, [name]) for name in nested):
         try:
             found.put(images.take(found.text, path))
         except ValueError as problem:
@@ -105,12 +106,11 @@ def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[
     """Yields all images with their paths."""
     if isinstance(value, dict) and (found := find(value)) is not None:
         yield (*path, *found.path), found
-    if not isinstance(value, dict | list):
-        return
     for name, child in value.items() if isinstance(value, dict) else enumerate(value):
-        path.append(name)
-        yield from _all(child, find, path)
-        path.pop()
+        if isinstance(child, dict | list):
+            path.append(name)
+            yield from _all(child, find, path)
+            path.pop()
 
 
 def find_image_url(part: dict[str, Any]) -> Found | None:

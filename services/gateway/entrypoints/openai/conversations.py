@@ -138,10 +138,12 @@ def _history(items: Sequence[Any]) -> list[HistoryMessage]:
 
 
 async def _items(sessions: Sessions, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
-    total = (await sessions.messages(caller.identity, session_id, limit=1, offset=0)).total
-    offsets = range(0, total, _PAGE)
+    first = await sessions.messages(caller.identity, session_id, offset=0, limit=_PAGE)
+    offsets = range(0, first.total, _PAGE)
     for offset in reversed(offsets) if newest_first else offsets:
-        page = await sessions.messages(caller.identity, session_id, offset=offset, limit=_PAGE)
+        page = first
+        if offset:
+            page = await sessions.messages(caller.identity, session_id, offset=offset, limit=_PAGE)
         items = [item for message in page.messages for item in _of(message)]
         for item in reversed(items) if newest_first else items:
             yield item

@@ -53,7 +53,7 @@ def _types(given: tuple[str, ...]) -> tuple[str, ...]:
     types = tuple(dict.fromkeys(each for value in given for each in value.split(",")))
     if len(types) > _MOST_TYPES:
         raise refused_parameter("type", f"must contain at most {_MOST_TYPES} types", "use a prefix such as turn.*")
-    known = recorded_types()
+    known = recorded_types() if types else set()
     for each in types:
         if not selects_events(each, known):
             hint = did_you_mean(each, sorted(known)) or "type=turn.completed"

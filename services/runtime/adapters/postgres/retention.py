@@ -4,7 +4,7 @@ from typing import Final
 
 from libs.eventing import Transaction
 from libs.persistence import Database
-from services.runtime.domain.sessions import LockedSession, OldSessions, SessionPosition
+from services.runtime.domain.sessions import LockedSession, OldSessionBatch, SessionPosition
 
 _SET: Final = """
     INSERT INTO retention (company_id, session_retention_days) VALUES (%s, %s)
@@ -69,7 +69,9 @@ class PostgresRetentionWriter:
     async def set_session_days(self, company_id: str, days: int | None) -> None:
         await self._connection.execute(_SET, (company_id, days))
 
-    async def lock_old(self, company_id: str, days: int, *, after: SessionPosition | None, limit: int) -> OldSessions:
+    async def lock_old(
+        self, company_id: str, days: int, *, after: SessionPosition | None, limit: int
+    ) -> OldSessionBatch:
         """Reads up to ``limit`` sessions and locks the idle ones. Sessions that are already locked are skipped."""
         given = {"company": company_id, "days": days, "limit": limit, **({} if after is None else after._asdict())}
         statement = _OLD.format(after="" if after is None else _AFTER)
@@ -77,8 +79,8 @@ class PostgresRetentionWriter:
         last = SessionPosition(*old[-1][:2]) if len(old) == limit else None
         idle = [session_id for _, session_id, is_idle in old if is_idle]
         if not idle:
-            return OldSessions([], last)
+            return OldSessionBatch([], last)
         locked = [row[0] for row in await (await self._connection.execute(_LOCK, (idle,))).fetchall()]
         # Check again in a separate statement, since a turn may have been admitted just before the locks.
         still = await self._connection.execute(_STILL_IDLE.encode(), {"ids": locked, "days": days})
-        return OldSessions([LockedSession(*row) for row in await still.fetchall()], last)
+        return OldSessionBatch([LockedSession(*row) for row in await still.fetchall()], last)
